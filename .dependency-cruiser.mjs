@@ -150,6 +150,8 @@ const homes = {
   "@redis/client": ["ratelimit-service/src/store/"],
   memcache: ["ratelimit-service/src/store/"],
   "@kubernetes/client-node": ["proxy/src/kube/", "proxyctl/src/kube/"],
+  // Only processes that export traces load it.
+  "@opentelemetry/.+": ["runtime/src/tracing/"],
 };
 
 /** Test code may import everything. Other code must not import test code. */

@@ -6,9 +6,11 @@ import { exitFailure, fail, failSettings, readCommandLine } from "@gatewayproxy/
 import { handleSignals, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
+import { readTracingSettings } from "@gatewayproxy/runtime/tracing-settings";
 import { readVersion } from "@gatewayproxy/runtime/version";
 import { Proxy } from "./app/proxy.ts";
 import { type ProxySettings, proxySettings, settingConflicts } from "./app/settings.ts";
+import { tracingDefaults } from "./app/tracing-defaults.ts";
 
 const summary = "Serves the Gateways, routes and limits of a folder of manifests, or of a Kubernetes cluster.";
 const usage = "npm run proxy -- --config-dir DIR [OPTIONS], or --kubernetes [--gateway NAMESPACE/NAME] [OPTIONS]";
@@ -24,8 +26,9 @@ if (settings !== undefined) await run(settings);
 
 async function run(settings: ProxySettings): Promise<void> {
   const conflicts = settingConflicts(settings);
-  if (conflicts.length > 0) {
-    failSettings(conflicts);
+  const tracing = readTracingSettings(process.env, tracingDefaults(version, settings));
+  if (conflicts.length > 0 || !tracing.ok) {
+    failSettings([...conflicts, ...(tracing.ok ? [] : tracing.problems)]);
     return;
   }
   const logs = new Logs({ filter: settings.logLevel, clock: systemClock, destination: openStdout() });
@@ -53,6 +56,7 @@ async function run(settings: ProxySettings): Promise<void> {
   });
   const started = await Proxy.start({
     settings,
+    tracing: tracing.value,
     env: process.env,
     logs,
     clock: systemClock,

@@ -33,6 +33,7 @@ function fieldsLogged(): readonly string[] {
   );
   const everything: Partial<RequestRecord> = {
     identity: "jwt alice",
+    ...{ traceId: "4bf92f3577b34da6a3ce929d0e0e4736", spanId: "00f067aa0ba902b7" },
     ...{ clientModel: "alias", requestModel: "m" },
     ...{ provider: "Backend/default/b", failovers: [{ provider: "Backend/default/a", cause: "status 429" }] },
     ...{ userAgent: "curl/8", attempts: 2, grpcStatus: 14, reason: "UpstreamReset", usageUnread: "absent" },

@@ -136,10 +136,7 @@ describe("a service that rejects calls because of their size", () => {
     const long = await Promise.all(Array.from({ length: 45 }, () => post("x".repeat(2_000))));
     expect(new Set(long.map((response) => response.status))).toEqual(new Set([200]));
     expect((await post("ann")).status).toBe(200);
-    const charged = () =>
-      service.calls.some(
-        ({ request }) => request.hitsAddend === 100 && isLong({ method: "", request }, 0) !== tooLarge,
-      );
+    const charged = () => service.calls.some((call) => call.request.hitsAddend === 100 && isLong(call, 0) !== tooLarge);
     await expect.poll(() => (gateway.clock.advance(500), [charged(), state()?.chargesBuffered])).toEqual([true, 0]);
     expect(state()?.breaker).toBe("closed");
   });

@@ -60,6 +60,7 @@ export interface TestGatewayOptions
       | "requestLog"
       | "upstreamLog"
       | "connectionLog"
+      | "tracing"
     >
   > {
   /** Default false. */

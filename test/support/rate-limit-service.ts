@@ -4,6 +4,7 @@
  */
 import {
   loadPackageDefinition,
+  type Metadata,
   Server,
   ServerCredentials,
   type sendUnaryData,
@@ -23,6 +24,7 @@ export interface ReceivedCall {
   /** `ShouldRateLimit`, or a method of Limitador's service. */
   readonly method: string;
   readonly request: RateLimitRequest__Output;
+  readonly metadata: Metadata;
 }
 
 export interface ScriptedService {
@@ -52,17 +54,19 @@ export async function startScriptedService(script: Script, port = 0): Promise<Sc
   const calls: ReceivedCall[] = [];
   let isServing = true;
   const waiting = new Set<() => void>();
-  const respond = (method: string) => (call: { request: RateLimitRequest__Output }, done: sendUnaryData<object>) => {
-    const received = { method, request: call.request };
-    calls.push(received);
-    for (const check of waiting) check();
-    void Promise.resolve(script(received, calls.length)).then((response) => {
-      if (response === undefined) return;
-      isServing = !("code" in response);
-      if ("code" in response) done({ code: response.code, details: response.details });
-      else done(null, response);
-    });
-  };
+  const respond =
+    (method: string) =>
+    (call: { request: RateLimitRequest__Output; metadata: Metadata }, done: sendUnaryData<object>) => {
+      const received = { method, request: call.request, metadata: call.metadata };
+      calls.push(received);
+      for (const check of waiting) check();
+      void Promise.resolve(script(received, calls.length)).then((response) => {
+        if (response === undefined) return;
+        isServing = !("code" in response);
+        if ("code" in response) done({ code: response.code, details: response.details });
+        else done(null, response);
+      });
+    };
   const server = new Server();
   const { envoy } = loadPackageDefinition(definitions) as never as { envoy: EnvoyPackage };
   const { service } = envoy.service.ratelimit.v3.RateLimitService;

@@ -43,6 +43,7 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
       bodyMemoryBytes: defaultBodyMemoryBytes,
       logFilter: "off",
       accessLog: "off",
+      tracing: undefined,
     },
     counters: new CounterTable(counters, workers + 1),
     bodies: new BodyBudget(bodies, 0, defaultBodyMemoryBytes),

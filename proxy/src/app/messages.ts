@@ -11,6 +11,8 @@ import type { AbandonedResponseSettings } from "../pipeline/attempts/abandoned-r
 import type { ClientMemory } from "../listen/client-connections.ts";
 import type { BindFailure } from "../data-plane/data-plane.ts";
 import type { RequestRules } from "../listen/request-head.ts";
+import type { TracingSettings } from "@gatewayproxy/runtime/tracing-settings";
+import type { TracedAlways } from "../telemetry/spans/request-tracing.ts";
 import type { AccessLogMode } from "../telemetry/access-log.ts";
 import type { KeySetState } from "../ir/key-set-state.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
@@ -46,6 +48,15 @@ export interface WorkerStart {
   /** RUST_LOG syntax. */
   readonly logFilter: string;
   readonly accessLog: AccessLogMode;
+  /** Absent: no spans are exported. */
+  readonly tracing: WorkerTracing | undefined;
+}
+
+/** The export of spans. */
+export interface WorkerTracing {
+  readonly settings: TracingSettings;
+  readonly always: TracedAlways;
+  readonly ignoresClients: boolean;
 }
 
 /** The queries of a worker by name, with argument and result. A new query needs one line here and one in worker.ts. */

@@ -3,6 +3,7 @@
  * shutdown. All parts are created and connected here.
  */
 import { fileURLToPath } from "node:url";
+import type { TracingSettings } from "@gatewayproxy/runtime/tracing-settings";
 import { AddressGuard, type AddressRules, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { readBoot } from "@gatewayproxy/runtime/boot-time";
 import type { Clock } from "@gatewayproxy/runtime/clock";
@@ -42,6 +43,8 @@ import { WorkerPool } from "./worker-pool.ts";
 export interface ProxyOptions {
   /** The values of all settings; `proxySettings` defines them. */
   readonly settings: ProxySettings;
+  /** The settings of traces; undefined: no spans are exported. */
+  readonly tracing: TracingSettings | undefined;
   /** Environment variables: KUBECONFIG and those that describe a pod's cluster. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Creates the loggers, and changes their filter. */
@@ -89,7 +92,7 @@ export class Proxy {
   readonly #shutdownSteps: ShutdownStep[] = [];
 
   private constructor(options: ProxyOptions, metrics: ProcessMetrics, saved: SavedCounters | undefined) {
-    const { settings, logs, clock } = options;
+    const { settings, logs, clock, tracing } = options;
     this.#series = new SeriesBound(settings.maxMetricSeries);
     const { workers } = settings;
     const counters = createCounters(settings.maxCounters, workers, saved?.seed);
@@ -116,6 +119,11 @@ export class Proxy {
         abandonedResponses: abandonedResponses(settings),
         logFilter: renderLogFilter(settings.logLevel),
         accessLog: settings.accessLog,
+        tracing: tracing && {
+          settings: tracing,
+          always: settings.traceAlways,
+          ignoresClients: settings.traceClientSampling === "ignore",
+        },
       },
       counters: this.#counters,
       bodies: this.#bodies,

@@ -25,6 +25,7 @@ import { defaultUpgradeProtocols, mayBeAllowed } from "../listen/upgrade-protoco
 import { proxyLogModules } from "./log-modules.ts";
 import { memoryPlan } from "./memory-plan.ts";
 import { accessLogModes } from "../telemetry/access-log.ts";
+import { tracedAlways } from "../telemetry/spans/request-tracing.ts";
 import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
 import { defaultPathRules, pathChoices } from "../routing/path-rules.ts";
 import { irregularNameActions } from "../listen/request-fields.ts";
@@ -354,6 +355,20 @@ export const proxySettings = {
     env: "ACCESS_LOG",
     default: "on",
     help: "Which requests are logged: all, only those that were denied, rejected or failed, or none.",
+  },
+  traceAlways: {
+    kind: oneOf(...tracedAlways),
+    flag: "trace-always",
+    env: "TRACE_ALWAYS",
+    default: "none",
+    help: "While traces are exported: the requests whose spans are exported although they are not sampled. The decision is taken at the end of a request.",
+  },
+  traceClientSampling: {
+    kind: oneOf("follow", "ignore"),
+    flag: "trace-client-sampling",
+    env: "TRACE_CLIENT_SAMPLING",
+    default: "follow",
+    help: "While traces are exported: whether a parent-based sampler follows the decision of a client (the flag of traceparent), or ignores it. Ignore it if clients are not trusted: with the flag, a client can have all of its requests traced.",
   },
   logLevel: {
     kind: logFilter(Object.keys(proxyLogModules)),

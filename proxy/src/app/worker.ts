@@ -31,6 +31,7 @@ import { RequestLog } from "../telemetry/request-log.ts";
 import { RequestMetrics } from "../telemetry/request-metrics.ts";
 import type { TraceSubscription } from "../telemetry/trace/tracer.ts";
 import { handleQuery, type FromWorker, type QueryHandlers, type ToWorker, type WorkerStart } from "./messages.ts";
+import { openRequestTracing } from "./open-request-tracing.ts";
 import { ReceivedParts } from "./snapshot-parts.ts";
 
 startHeapSampling();
@@ -86,6 +87,14 @@ function reportError(err: unknown, place: FaultPlace | "task", record?: RequestR
   });
 }
 
+const tracing =
+  start.tracing &&
+  (await openRequestTracing(start.tracing, {
+    worker: start.worker,
+    log: logs.logger("proxy::tracing"),
+    onSpansEnded: (outcome, count) => metrics.spansEnded(outcome, count),
+  }));
+
 const decisions = new DecisionRing(start.worker);
 /** Notifies the other workers of rate limit services that have recovered, by key. */
 const recoveredServices = new BroadcastChannel("recovered rate limit services");
@@ -94,6 +103,7 @@ const dataPlane = new DataPlane({
   requestLog,
   connectionLog: requestLogs.logger("proxy::server"),
   upstreamLog: logs.logger("proxy::upstream"),
+  tracing,
   clock: systemClock,
   random: Math.random,
   createRequestId: randomUUID,
@@ -203,6 +213,9 @@ function readLogFilter(text: string): LogFilter {
   return parsed.value;
 }
 
+/** Maximum time for which a shutdown waits for a collector, in ms. */
+const spanFlushMs = 2_000;
+
 type Command = Exclude<ToWorker, { kind: "query" }>;
 
 async function execute(command: Command): Promise<void> {
@@ -224,6 +237,7 @@ async function execute(command: Command): Promise<void> {
       return;
     case "drain":
       await dataPlane.drain();
+      await tracing?.close(spanFlushMs);
       await accessLines.flush();
       send({ kind: "drained" });
       return;

@@ -24,6 +24,7 @@ import type { LearnedEntry } from "../policy/ratelimit/global/learned-limits.ts"
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import type { RequestLog } from "../telemetry/request-log.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
+import type { RequestTracing } from "../telemetry/spans/request-tracing.ts";
 import { Tracer } from "../telemetry/trace/tracer.ts";
 import { defaultUpgradeProtocols, type UpgradeProtocols, upgradeProtocols } from "../listen/upgrade-protocol.ts";
 import { compileRoutesInSlices, indexOf, type RouteIndex } from "../routing/compile-routes.ts";
@@ -138,6 +139,8 @@ export interface DataPlaneOptions
    * Called when a rate limit service responds again. The caller calls `rateLimitServiceIsBack` of the other workers.
    */
   readonly onRateLimitServiceBack?: (service: string) => void;
+  /** The spans of requests; absent if they are not exported. */
+  readonly tracing?: RequestTracing | undefined;
   /** Whether other workers listen on the same ports. */
   readonly reusePort: boolean;
   /** Whether every connection begins with a PROXY protocol header. */
@@ -407,6 +410,7 @@ export class DataPlane {
       bodies: this.#bodies,
       faulted: (error, record) => faulted(error, "request", record),
       tracer: this.tracer,
+      tracing: this.#options.tracing,
       pathRules: this.#requestRules.path,
       abandonedResponses: this.#abandonedResponses,
       live: new LinkedSet(),

@@ -11,13 +11,15 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
 export function recordRejected(services: ExchangeServices, request: RejectedRequest): void {
   const { connection, method, target, rawHeaders, fault } = request;
   const head = { method, path: target, authority: "", scheme: schemeOf(connection), rawHeaders };
+  const span = services.tracing?.begin(rawHeaders, services.clock.monotonicMs());
   const record: RequestRecord = {
-    ...newRecord(services, head, connection, request.httpVersion),
+    ...newRecord(services, head, connection, request.httpVersion, span),
     status: fault.status,
     reason: "BadRequest",
   };
   services.started();
   if (services.tracer.isWatching) traceRejected(services, record, head);
+  if (span !== undefined) services.tracing?.end(span, record);
   services.finished(record);
 }
 

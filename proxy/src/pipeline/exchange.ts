@@ -24,6 +24,7 @@ import type { RequestHead as RoutableHead, RequestModel, RouteMatch } from "../r
 import { passedOver } from "../routing/passed-over.ts";
 import type { PathRules } from "../routing/path-rules.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
+import type { RequestSpan } from "../telemetry/spans/request-span.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { Tracer } from "../telemetry/trace/tracer.ts";
 import type { Forwarding } from "./attempts/forwarding.ts";
@@ -114,6 +115,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   downstream: Downstream;
   readonly record: RequestRecord;
   readonly startMs: number;
+  readonly span: RequestSpan | undefined;
   trace: RequestTrace | undefined;
   match: Match = noMatch;
   isQueryAmbiguous = false;
@@ -155,7 +157,8 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     this.services = services;
     this.downstream = downstream;
     this.startMs = services.clock.monotonicMs();
-    this.record = newRecord(services, head, connection, exchange.httpVersion);
+    this.span = services.tracing?.begin(head.rawHeaders, this.startMs);
+    this.record = newRecord(services, head, connection, exchange.httpVersion, this.span);
     services.live.add(this);
     services.started();
   }
@@ -219,6 +222,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     this.#rule = rule;
     this.match = match;
     this.isQueryAmbiguous = isQueryAmbiguous;
+    if (this.span !== undefined) this.span.pathMatch = match.path.value;
     this.record.route = rule.route;
     this.record.rule = rule.key;
     this.#stages = stages;
@@ -448,6 +452,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   #finish(): void {
     this.#release();
     if (this.trace !== undefined) endTrace(this.trace, this.record);
+    if (this.span !== undefined) this.services.tracing?.end(this.span, this.record);
     this.services.finished(this.record);
   }
 

@@ -9,11 +9,12 @@ import type { RequestLogger } from "../telemetry/request-log.ts";
 export function callLines(log: RequestLogger): CallWatcher {
   return {
     callStarted({ service, policy, domain }, { method, call, descriptors: about }) {
-      if (!log.isTracing) return;
+      if (!log.isTracing) return undefined;
       log.trace(
         { service, policy, method, domain, descriptors: about.map(shownDescriptor), hits: call.hits },
         "rate limit service asked",
       );
+      return undefined;
     },
     callEnded({ service, policy }, { method }, result, durationMs) {
       const about = { service, policy, method, durationMs: Math.round(durationMs * 1_000) / 1_000 };

@@ -1,8 +1,10 @@
 /** Creates the record of a request when its head has arrived. Later steps fill in their results. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { parseTraceparent, traceparentHeader } from "@gatewayproxy/runtime/trace-context";
 import { requestIdOf } from "../filters/forwarded.ts";
 import { isName } from "../filters/hop-by-hop.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
+import type { RequestSpan } from "../telemetry/spans/request-span.ts";
 import type { Connection } from "../listen/connection.ts";
 import type { RequestHead } from "../listen/request-head.ts";
 
@@ -14,15 +16,25 @@ export interface RecordServices {
   readonly createRequestId: () => string;
 }
 
-/** Returns the record of a request after its head has arrived. @param httpVersion as `RequestRecord.httpVersion`. */
+/**
+ * Returns the record of a request after its head has arrived.
+ *
+ * @param httpVersion as `RequestRecord.httpVersion`.
+ * @param span of the request; undefined if the proxy does not trace.
+ */
 export function newRecord(
   { clock, createRequestId }: RecordServices,
   head: RequestHead,
   connection: Connection,
   httpVersion: string,
+  span?: RequestSpan,
 ): RequestRecord {
+  const { userAgent, traceparent } = shownFields(head.rawHeaders);
+  const context = span ?? parseTraceparent(traceparent);
   return {
     requestId: requestIdOf(head.rawHeaders, createRequestId),
+    traceId: context?.traceId,
+    spanId: context?.spanId,
     startMs: clock.nowMs(),
     durationMs: 0,
     httpVersion,
@@ -31,7 +43,7 @@ export function newRecord(
     authority: head.authority,
     path: head.path,
     sourceAddress: connection.sourceAddress,
-    userAgent: fieldOf(head.rawHeaders, "user-agent"),
+    userAgent,
     listener: undefined,
     route: undefined,
     rule: undefined,
@@ -60,13 +72,21 @@ export function newRecord(
   };
 }
 
-/** Returns the first value of a field. @param name in lower case. */
-function fieldOf(rawHeaders: readonly string[], name: string): string | undefined {
+interface ShownFields {
+  readonly userAgent: string | undefined;
+  readonly traceparent: string | undefined;
+}
+
+/** Returns the first value of each field that the record shows, in one pass over the fields. */
+function shownFields(rawHeaders: readonly string[]): ShownFields {
+  let userAgent: string | undefined;
+  let traceparent: string | undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {
-    const candidate = rawHeaders[i];
-    if (candidate?.length === name.length && isName(candidate, name)) return rawHeaders[i + 1];
+    const name = rawHeaders[i] ?? "";
+    if (name.length === 10 && isName(name, "user-agent")) userAgent ??= rawHeaders[i + 1];
+    else if (name.length === 11 && isName(name, traceparentHeader)) traceparent ??= rawHeaders[i + 1];
   }
-  return undefined;
+  return { userAgent, traceparent };
 }
 
 const noDecisions: RequestRecord["decisions"] = [];

@@ -2,6 +2,7 @@
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
+import type { RequestTracing } from "../telemetry/spans/request-tracing.ts";
 import type { AbandonedResponses } from "./attempts/abandoned-responses.ts";
 import type { MirrorOutcome } from "./mirror.ts";
 
@@ -15,6 +16,8 @@ export interface StageServices {
   readonly random: () => number;
   /** Reads the rest of responses whose clients have disconnected, for their usage. */
   readonly abandonedResponses: AbandonedResponses;
+  /** The spans of requests; absent if they are not exported. */
+  readonly tracing?: RequestTracing | undefined;
   /** Called when a limit denies the request, before the response. */
   readonly denied: (record: RequestRecord, denial: Denial) => void;
   /** Called once for each copy that is due; `backend` is the key of the mirror's backend. */

@@ -10,6 +10,7 @@ import type { Downstream } from "../listen/downstream.ts";
 import type { LlmRequest } from "../llm/llm-request.ts";
 import type { UsageEdit } from "../llm/usage-event-filter.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
+import type { RequestSpan } from "../telemetry/spans/request-span.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
 import type { Forwarding } from "./attempts/forwarding.ts";
 import type { ProviderChoice } from "./attempts/provider-choice.ts";
@@ -59,6 +60,8 @@ export interface StagedRequest {
   readonly record: RequestRecord;
   /** Undefined if the request is not traced. */
   readonly trace: RequestTrace | undefined;
+  /** Undefined if spans are not exported. */
+  readonly span: RequestSpan | undefined;
   readonly rule: CompiledRule;
   /** The match of the rule that the request meets. */
   readonly match: Match;

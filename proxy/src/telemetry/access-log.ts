@@ -9,10 +9,10 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { type Logger, withoutControls } from "@gatewayproxy/runtime/log";
 import type { LogDestination } from "@gatewayproxy/runtime/log-destination";
 import { unitsOfMoney } from "@gatewayproxy/runtime/money";
-import { redactText } from "@gatewayproxy/runtime/redaction";
 import type { GlobalDecision } from "../ir/global-limit.ts";
 import type { LimitDecision } from "../ir/limit.ts";
 import type { RequestRecord } from "./request-record.ts";
+import { shownPath, shownText } from "./shown-text.ts";
 
 /**
  * `denied-and-failed` leaves out requests with a response below 500 from a backend that no limit denied, not even one
@@ -66,7 +66,11 @@ function createTimestamp(clock: Clock): () => string {
   };
 }
 
-function isDeniedOrFailed({ reason, status, decisions, globalDecisions }: RequestRecord): boolean {
+/**
+ * Whether a limit denied the request, or would have in mode Shadow, the proxy itself responded, or the response has a status
+ * of 500 or more.
+ */
+export function isDeniedOrFailed({ reason, status, decisions, globalDecisions }: RequestRecord): boolean {
   if (reason !== undefined || status >= 500) return true;
   return [...decisions, ...globalDecisions].some(({ outcome }) => outcome === "denied" || outcome === "shadowDenied");
 }
@@ -79,17 +83,19 @@ function fieldsOf(time: string, record: RequestRecord) {
     time,
     module: accessLogModule,
     requestId: record.requestId,
+    trace_id: record.traceId,
+    span_id: record.spanId,
     source: record.sourceAddress,
-    method: truncate(redactText(record.method)),
+    method: shownText(record.method),
     scheme: record.scheme,
-    authority: truncate(redactText(record.authority)),
-    path: truncate(redactText(withoutQuery(record.path))),
+    authority: shownText(record.authority),
+    path: shownPath(record.path),
     httpVersion: record.httpVersion,
-    userAgent: record.userAgent === undefined ? undefined : truncate(redactText(record.userAgent)),
+    userAgent: record.userAgent === undefined ? undefined : shownText(record.userAgent),
     listener: record.listener,
     route: record.route,
     rule: record.rule,
-    identity: record.identity === undefined ? undefined : truncate(redactText(record.identity)),
+    identity: record.identity === undefined ? undefined : shownText(record.identity),
     backend: record.backend,
     endpoint: record.endpoint,
     provider: record.provider,
@@ -111,8 +117,8 @@ function fieldsOf(time: string, record: RequestRecord) {
     cost: usage?.cost === undefined ? undefined : unitsOfMoney(usage.cost),
     currency: usage?.currency,
     clientModel: clientModelOf(record),
-    requestModel: record.requestModel === undefined ? undefined : truncate(redactText(record.requestModel)),
-    model: usage?.model === undefined ? undefined : truncate(redactText(usage.model)),
+    requestModel: record.requestModel === undefined ? undefined : shownText(record.requestModel),
+    model: usage?.model === undefined ? undefined : shownText(usage.model),
     usageEstimated: usage?.estimated === true ? true : undefined,
     usageUnread: record.usageUnread,
     deniedBy: entriesWith("denied", decisions),
@@ -124,7 +130,7 @@ function fieldsOf(time: string, record: RequestRecord) {
 
 /** Absent where the backend gets the same name. */
 function clientModelOf({ clientModel, requestModel }: RequestRecord): string | undefined {
-  return clientModel === undefined || clientModel === requestModel ? undefined : truncate(redactText(clientModel));
+  return clientModel === undefined || clientModel === requestModel ? undefined : shownText(clientModel);
 }
 
 /** `provider: cause`, as in `Backend/default/openai: status 429`; absent when the request has not moved. */
@@ -132,8 +138,11 @@ function failoversOf({ failovers }: RequestRecord): string[] | undefined {
   return failovers.length === 0 ? undefined : failovers.map(({ provider, cause }) => `${provider}: ${cause}`);
 }
 
-/** `policy#entry target`, as in `default/chat#0 HTTPRoute/default/chat`; absent when no entry decided so. */
-function entriesWith(outcome: LimitDecision["outcome"], decisions: readonly LimitDecision[]): string[] | undefined {
+/** Returns the local entries with an outcome, as in `default/chat#0 HTTPRoute/default/chat`; undefined for none. */
+export function entriesWith(
+  outcome: LimitDecision["outcome"],
+  decisions: readonly LimitDecision[],
+): string[] | undefined {
   let entries: string[] | undefined;
   for (const { limit, outcome: found } of decisions) {
     if (found !== outcome) continue;
@@ -143,23 +152,13 @@ function entriesWith(outcome: LimitDecision["outcome"], decisions: readonly Limi
   return entries;
 }
 
-/** `policy target: outcome by whom`, as in `default/chat HTTPRoute/default/chat: denied by service`; absent for none. */
-function globalOutcomes(decisions: readonly GlobalDecision[]): string[] | undefined {
+/**
+ * Returns the decisions of global limits, as in `default/chat HTTPRoute/default/chat: denied by service`; undefined for
+ * none.
+ */
+export function globalOutcomes(decisions: readonly GlobalDecision[]): string[] | undefined {
   if (decisions.length === 0) return undefined;
   return decisions.map(({ limit, outcome, by }) => `${limit.policy} ${limit.target}: ${outcome} by ${by}`);
-}
-
-/** Without query and fragment. */
-function withoutQuery(path: string): string {
-  const end = path.search(/[?#]/);
-  return end === -1 ? path : path.slice(0, end);
-}
-
-/** The longest text of a client in a line; longer text is cut. */
-const maxText = 1_024;
-
-function truncate(text: string): string {
-  return text.length > maxText ? `${text.slice(0, maxText)}…` : text;
 }
 
 function roundToMicroseconds(ms: number): number {

@@ -23,6 +23,12 @@ export const requestMetrics = {
     summedLabels: ["route"],
     buckets: durationBuckets,
   },
+  spans: {
+    name: "gateway_proxy_trace_spans_total",
+    type: "counter",
+    help: "Spans of requests that are traced: `exported`, `failed` because the collector did not take them, or `dropped` because the queue was full. Without traces there is no series.",
+    labels: ["outcome"],
+  },
   activeRequests: {
     name: "gateway_proxy_http_requests_active",
     type: "gauge",

@@ -16,15 +16,19 @@ export interface RequestLoggers {
   readonly server: Logger;
 }
 
+/** What each line of a request says about it. */
+export type LoggedRequest = Pick<RequestRecord, "requestId" | "route"> &
+  Partial<Pick<RequestRecord, "traceId" | "spanId">>;
+
 /**
- * Adds the id of the request and, once it is known, its route to each line. Values from clients must be redacted
+ * Adds the ids of the request and of its span and, once it is known, its route to each line. Values from clients must be redacted
  * before.
  */
 export class RequestLogger {
   readonly #logger: Logger;
-  readonly #record: Pick<RequestRecord, "requestId" | "route">;
+  readonly #record: LoggedRequest;
 
-  constructor(logger: Logger, record: Pick<RequestRecord, "requestId" | "route">) {
+  constructor(logger: Logger, record: LoggedRequest) {
     this.#logger = logger;
     this.#record = record;
   }
@@ -43,8 +47,9 @@ export class RequestLogger {
   }
 
   #withRequest(fields: object): object {
-    const { requestId, route } = this.#record;
-    return { requestId, ...(route !== undefined && { route }), ...fields };
+    const { requestId, traceId, spanId, route } = this.#record;
+    const trace = traceId !== undefined && { trace_id: traceId, span_id: spanId };
+    return { requestId, ...trace, ...(route !== undefined && { route }), ...fields };
   }
 }
 
@@ -64,7 +69,7 @@ export class RequestLog {
     return Object.values(this.#loggers).some((logger: Logger) => logger.isLevelEnabled("debug"));
   }
 
-  linesOf(record: Pick<RequestRecord, "requestId" | "route">): RequestLines {
+  linesOf(record: LoggedRequest): RequestLines {
     const { access, routing, ratelimit, upstream, server } = this.#loggers;
     return {
       access: new RequestLogger(access, record),

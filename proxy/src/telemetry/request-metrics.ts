@@ -91,6 +91,11 @@ export class RequestMetrics {
     this.#families.faults.cell(place).value++;
   }
 
+  /** Counts spans that were exported, or were not. */
+  spansEnded(outcome: "exported" | "failed" | "dropped", count: number): void {
+    this.#families.spans.cell(outcome).value += count;
+  }
+
   logLineDropped(): void {
     this.#families.droppedLogLines.cell().value++;
   }

@@ -84,6 +84,10 @@ export interface Failover {
 export interface RequestRecord {
   /** The client's id or a new one; also sent upstream as `x-request-id`. */
   requestId: string;
+  /** The trace of the request: ours where the proxy traces, or that of the client's `traceparent`. 32 hexadecimal digits. */
+  traceId: string | undefined;
+  /** Our span of the request; that of the client where the proxy does not trace. 16 hexadecimal digits. */
+  spanId: string | undefined;
   /** Wall time at which the head of the request was complete, ms since the epoch. */
   startMs: number;
   durationMs: number;

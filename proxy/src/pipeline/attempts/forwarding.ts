@@ -13,6 +13,7 @@ import type { StreamedError } from "../../llm/provider-error.ts";
 import type { UsageEdit } from "../../llm/usage-event-filter.ts";
 import { loggedHeaders } from "../../telemetry/request-log.ts";
 import type { RequestRecord } from "../../telemetry/request-record.ts";
+import type { AttemptSpan, RequestSpan } from "../../telemetry/spans/request-span.ts";
 import type { RequestTrace } from "../../telemetry/trace/request-trace.ts";
 import type { UpstreamCall } from "../../upstream/call.ts";
 import type { EndpointPool } from "../../upstream/endpoint-pool.ts";
@@ -62,6 +63,8 @@ export interface ForwardingOptions {
   readonly record: RequestRecord;
   /** Of a request that someone watches, or that is logged in detail. */
   readonly trace: RequestTrace | undefined;
+  /** Undefined if spans are not exported. */
+  readonly span: RequestSpan | undefined;
   /** The backend; the attempts choose among its endpoints. */
   readonly target: BackendTarget;
   /** The request to the backend. */
@@ -444,11 +447,13 @@ export class Forwarding implements RelayOwner {
     if (failover !== undefined) record.provider = target.backend.backend.key;
     if (trace !== undefined) this.#traceAttempt(trace, pool);
     this.#timer?.cancel();
-    const relay = this.#newRelay();
+    const attempt = this.#startSpan(pool);
+    const relay = this.#newRelay(attempt);
     this.#relay = relay;
     this.#call = undefined;
     failover?.choice.onSend();
-    const { method, path, headers, body, upgrade } = request;
+    const { method, path, body, upgrade } = request;
+    const headers = attempt === undefined ? request.headers : this.#headersOf(attempt);
     const call = pool.send(
       {
         method,
@@ -471,11 +476,33 @@ export class Forwarding implements RelayOwner {
     if (firstByteMs > 0) this.#limitSilence(firstByteMs, `no response within ${firstByteMs} ms`);
   }
 
-  #newRelay(): ResponseRelay {
+  #startSpan({ endpoint }: EndpointPool): AttemptSpan | undefined {
+    const { span, clock } = this.#options;
+    const { target, request } = this.#outgoing;
+    const { backend } = target.backend;
+    return span?.startAttempt({
+      startMs: clock.monotonicMs(),
+      backend: backend.key,
+      host: endpoint.host,
+      port: endpoint.port,
+      scheme: backend.tls === undefined ? "http" : "https",
+      method: request.method,
+      path: request.path,
+      ai: target.ai,
+    });
+  }
+
+  /** The fields of the request, with the attempt as the parent in place of the request, unless a filter has removed it. */
+  #headersOf(attempt: AttemptSpan): readonly string[] {
+    const { headers } = this.#outgoing.request;
+    return this.#options.span?.withParent(attempt, headers) ?? headers;
+  }
+
+  #newRelay(attempt: AttemptSpan | undefined): ResponseRelay {
     const { clock, downstream, record, reservation, editResponse, reportsCharge, session } = this.#options;
     const usage = this.#newUsage();
     return new ResponseRelay({
-      ...{ clock, downstream, record, reservation, editResponse, usage, reportsCharge, session },
+      ...{ clock, downstream, record, reservation, editResponse, usage, reportsCharge, session, attempt },
       owner: this,
     });
   }

@@ -11,6 +11,7 @@ import type { Downstream } from "../../listen/downstream.ts";
 import type { StreamedError } from "../../llm/provider-error.ts";
 import type { Ending } from "../../llm/usage-reader.ts";
 import type { FailureReason, RequestRecord } from "../../telemetry/request-record.ts";
+import type { AttemptSpan } from "../../telemetry/spans/request-span.ts";
 import type { ResponseSink, UpstreamCall } from "../../upstream/call.ts";
 import type { UpstreamFailure } from "../../upstream/failure.ts";
 import { readGrpcStatus } from "../grpc-reply.ts";
@@ -40,6 +41,8 @@ export interface RelayOptions {
   readonly reportsCharge: boolean;
   /** Joins both sides after a switch of protocols; undefined: a tunnel does. */
   readonly session: RealtimeSession | undefined;
+  /** Gets the status and the end of the attempt; undefined if spans are not exported. */
+  readonly attempt: AttemptSpan | undefined;
   /** Decides whether the response is forwarded, and receives failures before its start. */
   readonly owner: RelayOwner;
 }
@@ -128,7 +131,8 @@ export class ResponseRelay implements ResponseSink {
   }
 
   onHead(status: number, headers: string[], call: UpstreamCall): void {
-    const { usage, owner, downstream } = this.#options;
+    const { usage, owner, downstream, attempt } = this.#options;
+    if (attempt !== undefined) attempt.status = status;
     if (this.#state === "abandoned") {
       usage?.beginAbandoned(status, headers);
       return;
@@ -168,6 +172,7 @@ export class ResponseRelay implements ResponseSink {
   #decide(status: number, headers: string[], errorBody: string, call: UpstreamCall): boolean {
     const { usage, reportsCharge, owner } = this.#options;
     if (!owner.acceptsStatus(status, headers, errorBody)) {
+      this.#endAttempt();
       this.#state = "dropped";
       return false;
     }
@@ -194,6 +199,7 @@ export class ResponseRelay implements ResponseSink {
       return;
     }
     owner.onSwitched();
+    if (this.#options.attempt !== undefined) this.#options.attempt.status = 101;
     // HTTP/2 says with 200 what HTTP/1.1 says with 101 (RFC 8441 §5).
     this.#begin(downstream.exchange.httpVersion === "2" ? 200 : 101, call);
     this.#finishHead(headers);
@@ -275,6 +281,7 @@ export class ResponseRelay implements ResponseSink {
     this.#state = "dropped";
     record.status = 0;
     usage?.discard();
+    this.#endAttempt("error_event");
     owner.onErrorEvent(error);
     return false;
   }
@@ -285,7 +292,16 @@ export class ResponseRelay implements ResponseSink {
     process.nextTick(release, this, call);
   }
 
+  /** @param failure its kind; absent for none. */
+  #endAttempt(failure?: string): void {
+    const { attempt, clock } = this.#options;
+    if (attempt === undefined) return;
+    attempt.endMs = clock.monotonicMs();
+    attempt.failure = failure;
+  }
+
   onEnd(trailers: string[], call: UpstreamCall): void {
+    this.#endAttempt();
     if (this.#state === "abandoned") {
       this.#endAbandoned("whole");
       return;
@@ -304,6 +320,7 @@ export class ResponseRelay implements ResponseSink {
   }
 
   onFailure(failure: UpstreamFailure, call: UpstreamCall): void {
+    this.#endAttempt(failure.kind);
     const { record, downstream, usage, owner } = this.#options;
     if (this.#state === "abandoned") {
       // A failure before the start of the response has no known cost.

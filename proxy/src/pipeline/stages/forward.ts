@@ -12,7 +12,7 @@ export const forward: Stage = {
   name: "forward",
   run(request) {
     const { target, request: outgoing, usageEdit } = outgoingOf(request);
-    const { services, downstream, record, trace, rule, deadline, client, reservation } = request;
+    const { services, downstream, record, trace, span, rule, deadline, client, reservation } = request;
     return new Forwarding({
       clock: services.clock,
       random: services.random,
@@ -20,6 +20,7 @@ export const forward: Stage = {
       client,
       record,
       trace,
+      span,
       target,
       request: outgoing,
       deadline,

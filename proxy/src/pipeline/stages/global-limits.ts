@@ -3,10 +3,12 @@
  * units back.
  */
 import type { GlobalLimitsDecision, GlobalReport } from "../../policy/ratelimit/global/global-limiter.ts";
+import type { CallWatcher } from "../../policy/ratelimit/global/call-watcher.ts";
 import type { UnavailableCause } from "../../policy/ratelimit/decision.ts";
 import type { ShownLimit } from "../../policy/ratelimit/shown-limit.ts";
 import type { RequestTrace } from "../../telemetry/trace/request-trace.ts";
 import { callLines } from "../limit-call-lines.ts";
+import { callSpans } from "../limit-call-spans.ts";
 import { costTooCostly, limitUnavailable, limitValueTooLong, modelUnpriced } from "../local-replies.ts";
 import { RequestReservation } from "../request-reservation.ts";
 import { limitView, type Stage, type StagedRequest, type StageResult } from "../stage.ts";
@@ -16,14 +18,14 @@ import { deny } from "./deny.ts";
 export const globalLimits: Stage = {
   name: "global limits",
   run(request) {
-    const { services, rule, trace } = request;
+    const { services, rule } = request;
     const limits = rule.globalLimits;
     if (limits === undefined) return "continue";
     const view = limitView(request);
     const startMs = services.clock.monotonicMs();
     return request.wait<GlobalLimitsDecision>({
       task: { kind: "globalCall", name: "rate limit service" },
-      start: (done) => limits.decide(view, done, trace?.log && callLines(trace.log.ratelimit)),
+      start: (done) => limits.decide(view, done, watcherOf(request)),
       proceed: (result) => proceed(request, result, startMs),
       onAbandoned: () => request.reservation?.refund(),
       onLate: (result) => {
@@ -32,6 +34,12 @@ export const globalLimits: Stage = {
     });
   },
 };
+
+/** Returns the watchers of the calls: for the log of a request, and for its spans. Undefined if there are none. */
+function watcherOf({ trace, span, services }: StagedRequest): CallWatcher | undefined {
+  const lines = trace?.log && callLines(trace.log.ratelimit);
+  return span === undefined ? lines : callSpans(span, services.clock, lines);
+}
 
 function proceed(request: StagedRequest, result: GlobalLimitsDecision, startMs: number): StageResult {
   const { services, record, trace } = request;

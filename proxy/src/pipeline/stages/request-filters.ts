@@ -20,13 +20,15 @@ export const requestFilters: Stage = {
 /** Returns the request as its client sent it, with the filters of a target. */
 export function requestTo(request: StagedRequest, { filters, authority }: BackendTarget): OutgoingRequest {
   const { head, connection, upgrade } = request.downstream;
-  const headers = forwardRequestHeaders(head.rawHeaders, {
+  const forwarded = forwardRequestHeaders(head.rawHeaders, {
     host: filters.hostname ?? authority ?? head.authority,
     authority: head.authority,
     scheme: head.scheme,
     sourceAddress: connection.sourceAddress,
     requestId: request.record.requestId,
   });
+  // Before the filters, which may remove what is sent to a backend. Attempts set their own.
+  const headers = request.span?.withContextOf(request.span, forwarded) ?? forwarded;
   if (request.rule.authentication !== undefined) removeCredentials(headers, request.rule.authentication.removes);
   request.reservation?.setBackendHeaders(headers);
   filters.editRequest?.(headers);

@@ -69,6 +69,7 @@ export class RecordingRequest implements StagedRequest {
     denied: () => void this.calls.push("denied"),
     mirrored: (backend: string, outcome: string) => void this.calls.push(`mirrored ${backend} ${outcome}`),
   };
+  readonly span = undefined;
   readonly record = recordOf({ backend: undefined, endpoint: undefined, attempts: 0, status: 0 });
   readonly trace = undefined;
   readonly match = { path: { kind: "PathPrefix", value: "/" }, headers: [], query: [] } as const;

@@ -6,6 +6,8 @@ import type { RequestRecord } from "../request-record.ts";
 export function recordOf(record: Partial<RequestRecord>): RequestRecord {
   return {
     requestId: "id-1",
+    traceId: undefined,
+    spanId: undefined,
     startMs: 0,
     durationMs: 12,
     httpVersion: "1.1",

@@ -5,8 +5,7 @@
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { RequestView } from "../../cel/request-view.ts";
-import type { RequestLog } from "../request-log.ts";
-import type { RequestRecord } from "../request-record.ts";
+import type { LoggedRequest, RequestLog } from "../request-log.ts";
 import { RequestTrace, type TraceSink } from "./request-trace.ts";
 
 /** A trace subscription. */
@@ -70,11 +69,7 @@ export class Tracer {
    *   no condition can be evaluated or met.
    * @param startMs monotonic time at which the request began.
    */
-  claim(
-    record: Pick<RequestRecord, "requestId" | "route">,
-    view: () => RequestView | undefined,
-    startMs: number,
-  ): RequestTrace | undefined {
+  claim(record: LoggedRequest, view: () => RequestView | undefined, startMs: number): RequestTrace | undefined {
     const sinks = this.#subscriptions.length === 0 ? [] : this.#claim(view());
     const log = this.#isLogging ? this.#log?.linesOf(record) : undefined;
     if (sinks.length === 0 && log === undefined) return undefined;

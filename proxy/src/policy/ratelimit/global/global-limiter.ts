@@ -220,7 +220,7 @@ export class GlobalLimitSet {
    * Decides one request. `done` is called once, possibly within this call, at the latest after the longest timeout of
    * the limits. All limits are evaluated at the same time.
    *
-   * @param watcher Of a request that is traced.
+   * @param watcher Of a request that is traced, or whose spans are exported.
    */
   decide(view: RequestView, done: (decision: GlobalLimitsDecision) => void, watcher?: CallWatcher): void {
     // A request whose cost could be any number must not be allowed.

@@ -118,7 +118,7 @@ export class LimitGate {
    * over.
    *
    * @param described Of `describe`.
-   * @param watcher Of a request that is traced.
+   * @param watcher Of a request that is traced, or whose spans are exported.
    */
   decide(
     view: RequestView,
@@ -208,13 +208,14 @@ export class LimitGate {
     const responses: ServiceOutcome[] = [];
     let pending = plans.length;
     plans.forEach((plan, at) => {
-      watcher?.callStarted(this.limit, plan);
-      this.#client.decide(plan.method, plan.call, this.limit.timeoutMs, (response) => {
+      const fields = watcher?.callStarted(this.limit, plan);
+      const onResponse = (response: ServiceOutcome): void => {
         watcher?.callEnded(this.limit, plan, response, clock.monotonicMs() - startMs);
         responses[at] = response;
         pending--;
         if (pending === 0) done(this.#evaluate(view, described, plans, responses));
-      });
+      };
+      this.#client.decide(plan.method, plan.call, this.limit.timeoutMs, onResponse, fields);
     });
   }
 

@@ -166,10 +166,18 @@ export class ServiceClient {
   /**
    * Calls the service for a decision. `done` is called once, at the latest after `timeoutMs`; at once while the breaker
    * is open. In that case the call may still be sent as a probe.
+   *
+   * @param fields to send with the call: names in lower case and values, in turn.
    */
-  decide(method: Method, call: RateLimitRequest, timeoutMs: number, done: (response: ServiceOutcome) => void): void {
+  decide(
+    method: Method,
+    call: RateLimitRequest,
+    timeoutMs: number,
+    done: (response: ServiceOutcome) => void,
+    fields?: readonly string[],
+  ): void {
     if (!this.#breaker.isOpenFor(timeoutMs)) {
-      this.#sendDecisionCall(methods[method], encodeRateLimitRequest(call), timeoutMs, done);
+      this.#sendDecisionCall(methods[method], encodeRateLimitRequest(call), timeoutMs, done, fields);
       return;
     }
     done(breakerIsOpen);
@@ -178,8 +186,14 @@ export class ServiceClient {
     this.#sendDecisionCall(methods[method], encodeRateLimitRequest(call), probeMs, () => undefined);
   }
 
-  #sendDecisionCall(path: string, message: Buffer, timeoutMs: number, done: (response: ServiceOutcome) => void): void {
-    this.#call(path, message, timeoutMs, done, true);
+  #sendDecisionCall(
+    path: string,
+    message: Buffer,
+    timeoutMs: number,
+    done: (response: ServiceOutcome) => void,
+    fields?: readonly string[],
+  ): void {
+    this.#call(path, message, timeoutMs, done, true, fields);
   }
 
   /**
@@ -290,9 +304,10 @@ export class ServiceClient {
     timeoutMs: number,
     done: (response: ServiceOutcome) => void,
     isDecision = false,
+    fields?: readonly string[],
   ): void {
     const startMs = this.#nowMs();
-    this.#options.client.call(path, message, timeoutMs, (outcome) => {
+    const onEnd = (outcome: CallOutcome): void => {
       const response = readOutcome(outcome);
       try {
         if (isDecision) this.#countExhaustion(response);
@@ -304,7 +319,8 @@ export class ServiceClient {
       }
       // The caller waits only for this.
       done(response);
-    });
+    };
+    this.#options.client.call(path, message, timeoutMs, onEnd, fields);
   }
 
   #recordOutcome(response: ServiceOutcome, startMs: number, timeoutMs: number, isDecision: boolean): void {

@@ -1,0 +1,43 @@
+/** Opens the export of the spans of one worker. */
+import { systemClock } from "@gatewayproxy/runtime/clock";
+import { LineLimit } from "@gatewayproxy/runtime/line-limit";
+import type { Logger } from "@gatewayproxy/runtime/log";
+import { redactText } from "@gatewayproxy/runtime/redaction";
+import type { RequestTracing } from "../telemetry/spans/request-tracing.ts";
+import type { WorkerTracing } from "./messages.ts";
+
+/** A worker, and the receivers of what happens to its spans. */
+export interface RequestTracingOptions {
+  /** Its number, from 1. */
+  readonly worker: number;
+  /** Of `proxy::tracing`. */
+  readonly log: Logger;
+  /** Called with the number of spans that were exported, or were not. */
+  readonly onSpansEnded: (outcome: "exported" | "failed" | "dropped", count: number) => void;
+}
+
+/** Loads the exporter, which no process without traces needs, and opens it. */
+export async function openRequestTracing(
+  { settings, always, ignoresClients }: WorkerTracing,
+  { worker, log, onSpansEnded }: RequestTracingOptions,
+): Promise<RequestTracing> {
+  const { openTracing } = await import("@gatewayproxy/runtime/open-tracing");
+  const { RequestTracing } = await import("../telemetry/spans/request-tracing.ts");
+  const problems = new LineLimit(systemClock, 1);
+  const tracing = await openTracing(settings, {
+    name: "gateway-proxy",
+    version: settings.resource["service.version"] ?? "",
+    ignoresCallers: ignoresClients,
+    random: Math.random,
+    observer: {
+      spansEnded(outcome, count) {
+        onSpansEnded(outcome, count);
+        log.debug({ outcome, spans: count }, "spans ended");
+      },
+      problem(error) {
+        problems.log((omitted) => log.warn({ error: redactText(error), omitted }, "spans cannot be exported"));
+      },
+    },
+  });
+  return new RequestTracing(systemClock, tracing, always, worker);
+}

@@ -1,0 +1,21 @@
+/** The defaults of the proxy for the variables of OpenTelemetry. */
+import { randomUUID } from "node:crypto";
+import { objectKey } from "@gatewayproxy/runtime/object-key";
+import type { TracingDefaults } from "@gatewayproxy/runtime/tracing-settings";
+import type { ProxySettings } from "./settings.ts";
+
+/** Returns the defaults: an endpoint switches traces on, and the resource describes this process. */
+export function tracingDefaults(version: string, { gateway }: Pick<ProxySettings, "gateway">): TracingDefaults {
+  return {
+    endpointSwitchesOn: true,
+    resource: {
+      "service.name": "gateway-proxy",
+      "service.version": version,
+      // One for all workers: they are one service instance.
+      "service.instance.id": randomUUID(),
+      "telemetry.sdk.name": "opentelemetry",
+      "telemetry.sdk.language": "nodejs",
+      ...(gateway !== undefined && { "gatewayproxy.gateway": objectKey(gateway) }),
+    },
+  };
+}
