@@ -91,6 +91,8 @@ const ratelimitService = {
   },
   transport: { layers: ["config", "limiter", "model", "service.ts"], packages: [] },
   metrics: { layers: ["stats.ts"], packages: ["re2js", "yaml"] },
+  // Spans of calls, of the store and of the configuration.
+  tracing: { layers: ["config", "model", "service.ts"], packages: [] },
   settings: {
     // Each layer defines its own options, with defaults and bounds.
     layers: ["limiter", "store", "metrics"],

@@ -241,7 +241,6 @@ describe("what this service cannot do", () => {
 
   test("is reported where it has no effect", () => {
     const env = {
-      TRACING_ENABLED: "true",
       REDIS_POOL_SIZE: "20",
       MEMCACHE_MAX_IDLE_CONNS: "4",
       USE_DOG_STATSD: "false",
@@ -249,7 +248,6 @@ describe("what this service cannot do", () => {
     expect(settingsOf(env).notices).toEqual([
       "MEMCACHE_MAX_IDLE_CONNS has no effect: one connection to each memcached carries all commands",
       "REDIS_POOL_SIZE has no effect: one connection carries all commands",
-      "TRACING_ENABLED has no effect: no spans are sent",
     ]);
   });
 });

@@ -4,6 +4,7 @@
  */
 import { join } from "node:path";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
+import type { TracingSettings } from "@gatewayproxy/runtime/tracing-settings";
 import { readSettings, type SettingSources, type SettingValues } from "@gatewayproxy/runtime/settings";
 import type { RuntimeDirectory } from "./config/runtime-directory.ts";
 import type { CallBounds } from "./limiter/call-bounds.ts";
@@ -19,6 +20,8 @@ import { readStoreSettings, type StoreSettings } from "./settings/read-store-set
 import { redisSettings } from "./settings/redis-settings.ts";
 import { serverSettings } from "./settings/server-settings.ts";
 import { statsSettings } from "./settings/stats-settings.ts";
+import { readServiceTracing } from "./settings/read-tracing-settings.ts";
+import { tracingSettings } from "./settings/tracing-settings.ts";
 
 /** All settings, by the name that the code uses. */
 export const serviceSettings = {
@@ -28,6 +31,7 @@ export const serviceSettings = {
   ...redisSettings,
   ...memcacheSettings,
   ...statsSettings,
+  ...tracingSettings,
 } as const;
 
 /** The valid settings of a process. Plain data, which can be sent to threads. */
@@ -38,6 +42,8 @@ export interface ServiceSettings {
   readonly store: StoreSettings;
   /** The names and destinations of metrics. */
   readonly stats: StatsSettings;
+  /** The export of spans; undefined: there is none. */
+  readonly tracing: TracingSettings | undefined;
   /** The headers of responses. */
   readonly headers: HeaderStyle;
   /** The bounds of one call. */
@@ -68,12 +74,14 @@ export function readServiceSettings(
   const { value: values } = read;
   const store = readStoreSettings(values);
   const stats = readStatsSettings(values, sources.env);
-  const problems = [store, stats].flatMap((result) => (result.ok ? [] : result.problems));
-  if (!store.ok || !stats.ok) return { ok: false, problems };
+  const tracing = readServiceTracing(values, rawSources.env);
+  const problems = [store, stats, tracing].flatMap((result) => (result.ok ? [] : result.problems));
+  if (!store.ok || !stats.ok || !tracing.ok) return { ok: false, problems };
   const settings = {
     values,
     store: store.value,
     stats: stats.value,
+    tracing: tracing.value,
     headers: headerStyleOf(values),
     bounds: {
       maxDescriptors: values.maxCallDescriptors,

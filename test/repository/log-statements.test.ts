@@ -110,6 +110,7 @@ const locations = {
   "ratelimit::grpc": [["ratelimit-service/src/app/logged-service.ts"]],
   "ratelimit::http": [["ratelimit-service/src/app/ratelimit-process.ts"]],
   "ratelimit::statsd": [["ratelimit-service/src/app/ratelimit-process.ts"]],
+  "ratelimit::tracing": [["ratelimit-service/src/app/open-service-tracing.ts"]],
   "ratelimit::workers": [["ratelimit-service/src/app/worker-pool.ts"]],
 } satisfies Record<
   keyof typeof proxyLogModules | keyof typeof controllerLogModules | keyof typeof serviceLogModules,

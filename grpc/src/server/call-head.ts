@@ -14,6 +14,8 @@ export type CallHead =
       /** From the arrival of the headers; absent when the client sets no deadline. */
       readonly timeoutMs?: number;
       readonly encoding: MessageEncoding;
+      /** Names in lower case and values, in turn; absent if the method does not read them. */
+      readonly fields?: readonly string[];
     }
   /** A call that cannot be served; `response` is the header block of the whole response. */
   | { readonly kind: "rejected"; readonly response: Buffer };
@@ -46,14 +48,15 @@ export function readCallHead(head: RequestHead, methods: GrpcMethods): CallHead 
   if (!isAccepted(encoding)) {
     return rejectCall(StatusCode.Unimplemented, `grpc-encoding ${encoding} is not supported`, acceptEncodingFields);
   }
+  const fields = method.kind === "unary" && method.readsFields === true ? { fields: head.fields } : undefined;
   const timeout = fieldOf(head, "grpc-timeout");
   if (timeout === undefined) {
-    return { kind: "call", method, encoding };
+    return { kind: "call", method, encoding, ...fields };
   }
   const timeoutMs = parseTimeout(timeout);
   return timeoutMs === undefined
     ? rejectCall(StatusCode.Internal, `grpc-timeout ${timeout} is not up to 8 digits and one of H, M, S, m, u, n`)
-    : { kind: "call", method, encoding, timeoutMs };
+    : { kind: "call", method, encoding, timeoutMs, ...fields };
 }
 
 /** Returns the milliseconds of a grpc-timeout such as `100m`; `undefined` for anything else. */

@@ -7,7 +7,10 @@ import type { GrpcError } from "../status.ts";
  */
 export interface UnaryMethod {
   readonly kind: "unary";
-  call(message: Buffer): Uint8Array | Promise<Uint8Array>;
+  /** Whether `call` gets the fields of calls; absent: they are not kept. */
+  readonly readsFields?: boolean | undefined;
+  /** @param fields the headers of the call, names in lower case and values in turn; empty unless `readsFields` is set. */
+  call(message: Buffer, fields: readonly string[]): Uint8Array | Promise<Uint8Array>;
 }
 
 /** A method that receives and sends any number of messages. */

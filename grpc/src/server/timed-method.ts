@@ -6,11 +6,12 @@ import type { UnaryMethod } from "./method.ts";
 export function timedMethod(method: UnaryMethod, clock: Clock, observe: (milliseconds: number) => void): UnaryMethod {
   return {
     kind: "unary",
-    call(message) {
+    readsFields: method.readsFields,
+    call(message, fields) {
       const startMs = clock.monotonicMs();
       const done = (): void => observe(clock.monotonicMs() - startMs);
       try {
-        const response = method.call(message);
+        const response = method.call(message, fields);
         if (response instanceof Promise) response.then(done, done);
         else done();
         return response;

@@ -19,6 +19,8 @@ import { errorResponse, GrpcError, okTrailers, responseHeaders, StatusCode } fro
 /** Timeout of a request that does not arrive in one chunk, in ms. */
 const incompleteRequestMs = 30_000;
 
+const noFields: readonly string[] = [];
+
 /** A unary call. */
 export class UnaryCall implements StreamReceiver, Expirable, QueuedTurn {
   readonly #stream: ServerStream;
@@ -149,7 +151,7 @@ export class UnaryCall implements StreamReceiver, Expirable, QueuedTurn {
     }
     this.#isRunning = true;
     try {
-      const response = this.#method.call(message);
+      const response = this.#method.call(message, this.#head.fields ?? noFields);
       if (response instanceof Promise) {
         if (this.#head.timeoutMs !== undefined) {
           context.deadlines.watch(this, this.#head.timeoutMs);

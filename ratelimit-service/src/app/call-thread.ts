@@ -34,6 +34,11 @@ import { reflectionMethods } from "@gatewayproxy/grpc/server/reflection-service"
 import { ServerTls } from "@gatewayproxy/grpc/server/server-tls";
 import { timedMethod } from "@gatewayproxy/grpc/server/timed-method";
 import { healthServiceNames, ServingStatus } from "../transport/serving-status.ts";
+import { CurrentTrace } from "../tracing/current-trace.ts";
+import type { ServiceTracing } from "../tracing/service-tracing.ts";
+import { tracedMethod } from "../tracing/traced-method.ts";
+import { tracedService } from "../tracing/traced-service.ts";
+import { tracedStore } from "../tracing/traced-store.ts";
 import { loggedService } from "./logged-service.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 
@@ -53,7 +58,12 @@ export interface CallThreadOptions {
   readonly logs: Logs;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
+  /** The spans of calls; undefined: none are exported. */
+  readonly tracing: ServiceTracing | undefined;
 }
+
+/** Maximum time for which a shutdown waits for a collector, in ms. */
+const spanFlushMs = 2_000;
 
 /** Interval between health checks of the store. */
 const healthIntervalMs = 250;
@@ -74,6 +84,7 @@ export class CallThread {
   readonly #config: LiveConfig;
   readonly #callTimes: CallTimes;
   readonly #store: OpenedStore["store"];
+  readonly #trace: CurrentTrace;
   readonly #closing = new AbortController();
   #overLimitCache: OverLimitCache | undefined;
   /** The configurations that were received, processed one after the other. Never rejects. */
@@ -88,6 +99,7 @@ export class CallThread {
     const { settings, clock, logs } = options;
     const { values } = settings;
     this.#options = options;
+    this.#trace = options.tracing?.current ?? new CurrentTrace();
     this.#log = logs.logger("ratelimit::grpc");
     this.#stats = new RateLimitStats({ nearLimitRatio: values.nearLimitRatio, maxSeries: values.maxMetricSeries });
     // Every thread applies every configuration, but only one counts it.
@@ -96,17 +108,19 @@ export class CallThread {
       clock,
     );
     this.#callTimes = new CallTimes(settings.stats.callTimeBounds);
+    const { tracing } = options;
     const opened = this.#openStore(logs);
-    this.#store = opened.store;
+    this.#store = tracing === undefined ? opened.store : tracedStore(opened.store, settings.store.kind, tracing);
     this.connected = opened.connected;
     const service = createRateLimitService({
-      limiter: this.#createLimiter(opened.store),
+      limiter: this.#createLimiter(this.#store),
       config: this.#config,
       stats: this.#stats,
       clock,
       failsOpen: settings.store.kind !== "memory" && settings.store.failureMode === "open",
     });
-    this.service = loggedService(service, this.#log, clock);
+    const traced = tracing === undefined ? service : tracedService(service, tracing);
+    this.service = loggedService(traced, this.#log, clock, () => this.#trace.current);
     this.#watchHealth();
   }
 
@@ -116,7 +130,10 @@ export class CallThread {
   }
 
   applyConfig(update: ConfigUpdate): void {
-    this.#config.apply(update);
+    const { tracing, thread } = this.#options;
+    // Every thread applies every configuration, but only one has a span for it.
+    if (tracing === undefined || thread !== 0) this.#config.apply(update);
+    else tracing.load(update, () => this.#config.apply(update));
     const log = this.#options.logs.logger("ratelimit::config");
     log.debug(
       { domains: update.config?.domains.size, files: update.parts.length },
@@ -228,6 +245,7 @@ export class CallThread {
   async close(graceMs: number): Promise<void> {
     this.withdraw();
     await this.#grpc?.close(graceMs);
+    await this.#options.tracing?.close(spanFlushMs);
     this.#tls?.close();
     await this.#store.close();
   }
@@ -278,8 +296,9 @@ export class CallThread {
   }
 
   #methods(): Map<string, GrpcMethod> {
-    const { settings, clock } = this.#options;
-    const [path, method] = rateLimitMethod(this.service, settings.bounds);
+    const { settings, clock, tracing } = this.#options;
+    const [path, untraced] = rateLimitMethod(this.service, settings.bounds);
+    const method = tracedMethod(path, untraced, tracing, this.#trace, this.#log.isLevelEnabled("debug"));
     const timed = timedMethod(method, clock, (milliseconds) => this.#callTimes.observe(milliseconds));
     return new Map<string, GrpcMethod>([
       [path, settings.values.disableStats ? method : timed],

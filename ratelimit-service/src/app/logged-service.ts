@@ -10,24 +10,33 @@ import {
   type RateLimitResponse,
   unlimitedRemaining,
 } from "../model/rate-limit.ts";
+import type { TraceIds } from "../tracing/current-trace.ts";
 import type { RateLimitService } from "../service.ts";
 
 /**
  * Wraps the service to log its calls. Returns the service itself when the log level excludes such lines, so that calls
  * cost nothing extra.
+ *
+ * @param traceOf returns the trace of the current call, for its lines; undefined if it has none.
  */
-export function loggedService(service: RateLimitService, log: Logger, clock: Clock): RateLimitService {
+export function loggedService(
+  service: RateLimitService,
+  log: Logger,
+  clock: Clock,
+  traceOf: () => TraceIds | undefined,
+): RateLimitService {
   if (!log.isLevelEnabled("debug")) return service;
   return {
     shouldRateLimit(request) {
       const startMs = clock.monotonicMs();
-      if (log.isLevelEnabled("trace")) logCall(log, request);
+      const trace = traceFields(traceOf());
+      if (log.isLevelEnabled("trace")) logCall(log, request, trace);
       const failed = (error: unknown): never => {
-        log.debug({ ...callFields(request), err: error }, "call failed");
+        log.debug({ ...trace, ...callFields(request), err: error }, "call failed");
         throw error;
       };
       const succeeded = (response: RateLimitResponse): RateLimitResponse => {
-        logResponse(log, request, response, clock.monotonicMs() - startMs);
+        logResponse(log, request, response, { trace, durationMs: clock.monotonicMs() - startMs });
         return response;
       };
       try {
@@ -47,20 +56,29 @@ function callFields({ domain, hitsAddend, descriptors }: RateLimitRequest): obje
   return { domain: redactText(domain), hits: hitsAddend, descriptors: descriptors.length };
 }
 
-function logCall(log: Logger, { domain, hitsAddend, descriptors }: RateLimitRequest): void {
+function traceFields(trace: TraceIds | undefined): object {
+  return trace === undefined ? {} : { trace_id: trace.traceId, span_id: trace.spanId };
+}
+
+function logCall(log: Logger, { domain, hitsAddend, descriptors }: RateLimitRequest, trace: object): void {
   const shown = descriptors.slice(0, maxDescriptors).map(({ entries, hitsAddend: hits, isNegativeHits, limit }) => ({
     entries: shownEntries(entries),
     ...(hits !== undefined && { hits: isNegativeHits === true ? -hits : hits }),
     ...(limit !== undefined && { limit: `${limit.requestsPerUnit} per ${redactText(limit.unit)}` }),
   }));
-  log.trace({ domain: redactText(domain), hits: hitsAddend, descriptors: shown }, "call received");
+  log.trace({ ...trace, domain: redactText(domain), hits: hitsAddend, descriptors: shown }, "call received");
 }
 
-function logResponse(log: Logger, request: RateLimitRequest, response: RateLimitResponse, durationMs: number): void {
+function logResponse(
+  log: Logger,
+  request: RateLimitRequest,
+  response: RateLimitResponse,
+  { trace, durationMs }: { readonly trace: object; readonly durationMs: number },
+): void {
   const { descriptors } = request;
   const { overallCode: code, statuses } = response;
   const limits = statuses.slice(0, maxDescriptors).map((status, index) => describeStatus(descriptors[index], status));
-  const fields = { ...callFields(request), code, limits, durationMs: Math.round(durationMs * 1_000) / 1_000 };
+  const fields = { ...trace, ...callFields(request), code, limits, durationMs: Math.round(durationMs * 1_000) / 1_000 };
   log.debug(fields, code === "OVER_LIMIT" ? "limit denied" : "limit allowed");
   if (!log.isLevelEnabled("trace")) return;
   for (const [index, { currentLimit, limitRemaining }] of statuses.slice(0, maxDescriptors).entries()) {
@@ -71,7 +89,10 @@ function logResponse(log: Logger, request: RateLimitRequest, response: RateLimit
     const cost = descriptor?.isNegativeHits === true ? -hits : hits;
     const after = Math.max(0, currentLimit.requestsPerUnit - limitRemaining);
     const { requestsPerUnit: limit, unit } = currentLimit;
-    log.trace({ entries: shownEntries(descriptor?.entries ?? []), limit, unit, cost, after }, "counter updated");
+    log.trace(
+      { ...trace, entries: shownEntries(descriptor?.entries ?? []), limit, unit, cost, after },
+      "counter updated",
+    );
   }
 }
 

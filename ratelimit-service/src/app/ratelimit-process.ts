@@ -29,6 +29,8 @@ import { serviceRoutes } from "../transport/http/service-routes.ts";
 import { CallThread } from "./call-thread.ts";
 import { ConfigLog } from "./config-log.ts";
 import { MetricsText } from "./metrics-text.ts";
+import type { ServiceTracing } from "../tracing/service-tracing.ts";
+import { openServiceTracing } from "./open-service-tracing.ts";
 import { createConfigSource } from "./open-config-source.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
@@ -67,13 +69,13 @@ export class RateLimitProcess {
   readonly #shutdownSteps: ShutdownStep[] = [];
   #addresses: ServiceAddresses = { grpc: 0, http: 0, debug: 0 };
 
-  private constructor(options: RateLimitProcessOptions) {
+  private constructor(options: RateLimitProcessOptions, tracing: ServiceTracing | undefined) {
     const { settings, logs, clock, random } = options;
     const counterMemory = createStoreMemory(settings.store.maxCounters);
     const refunds = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
     this.#options = options;
     this.#counters = new MemoryTables(counterMemory, mainOwner);
-    this.#calls = new CallThread({ settings, counterMemory, refunds, thread: 0, clock, logs, random });
+    this.#calls = new CallThread({ settings, counterMemory, refunds, thread: 0, clock, logs, random, tracing });
     this.#calls.connected.catch(options.onFatal);
     if (settings.values.workers > 1) {
       this.#pool = new WorkerPool({
@@ -94,7 +96,10 @@ export class RateLimitProcess {
   static async start(options: RateLimitProcessOptions): Promise<Result<RateLimitProcess>> {
     const started: RateLimitProcess[] = [];
     try {
-      const service = new RateLimitProcess(options);
+      const { settings, logs } = options;
+      const log = logs.logger("ratelimit::tracing");
+      const tracing = settings.tracing && (await openServiceTracing(settings.tracing, log));
+      const service = new RateLimitProcess(options, tracing);
       started.push(service);
       await service.#startAll();
       return { ok: true, value: service };

@@ -7,6 +7,7 @@ import { readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-s
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
 import { CallThread } from "./call-thread.ts";
 import { createLogs } from "./logs.ts";
+import { openServiceTracing } from "./open-service-tracing.ts";
 import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
 
 startHeapSampling();
@@ -22,6 +23,8 @@ const logSettings = { filter: settings.values.logLevel, format: settings.values.
 const output = openStdout();
 const logs = createLogs(logSettings, systemClock, { write: (line) => output.write(line) }, { worker: thread });
 
+const tracing = settings.tracing && (await openServiceTracing(settings.tracing, logs.logger("ratelimit::tracing")));
+
 const calls = new CallThread({
   settings,
   counterMemory,
@@ -30,6 +33,7 @@ const calls = new CallThread({
   clock: systemClock,
   logs,
   random: Math.random,
+  tracing,
 });
 // The main thread stops the process when its own connection fails for good; a worker retries until the main thread closes it.
 calls.connected.catch(() => undefined);

@@ -9,5 +9,6 @@ export const serviceLogModules = {
   "ratelimit::grpc": "calls and connections that were rejected",
   "ratelimit::http": "the HTTP and debug ports",
   "ratelimit::statsd": "the export of statistics",
+  "ratelimit::tracing": "problems of the export of spans",
   "ratelimit::workers": "worker threads that end",
 } as const;

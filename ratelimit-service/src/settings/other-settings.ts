@@ -16,12 +16,6 @@ export const settingsWithoutEffect: Readonly<Record<string, string>> = {
   REDIS_PERSECOND_PIPELINE_LIMIT: "envoyproxy/ratelimit does not use it either",
   REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM: "all nodes of a cluster are called at the same time",
   MEMCACHE_MAX_IDLE_CONNS: "one connection to each memcached carries all commands",
-  TRACING_ENABLED: "no spans are sent",
-  TRACING_SERVICE_NAME: "no spans are sent",
-  TRACING_SERVICE_NAMESPACE: "no spans are sent",
-  TRACING_SERVICE_INSTANCE_ID: "no spans are sent",
-  TRACING_EXPORTER_PROTOCOL: "no spans are sent",
-  TRACING_SAMPLING_RATE: "no spans are sent",
 };
 
 /** Variables with values that are rejected. */

@@ -1,0 +1,67 @@
+import { describe, expect, test } from "vitest";
+import { readServiceSettings, type ServiceSettings } from "../settings.ts";
+
+function tracingOf(env: Readonly<Record<string, string>>): ServiceSettings["tracing"] {
+  const read = readServiceSettings({ argv: [], env: { BACKEND_TYPE: "memory", ...env } });
+  if (!read.ok) throw new Error(JSON.stringify(read.problems));
+  return read.value.tracing;
+}
+
+describe("spans are exported", () => {
+  test("with TRACING_ENABLED, as by the reference, or with OTEL_TRACES_EXPORTER", () => {
+    expect(tracingOf({})).toBeUndefined();
+    expect(tracingOf({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318" })).toBeUndefined();
+    expect(tracingOf({ TRACING_ENABLED: "true" })).toBeDefined();
+    expect(tracingOf({ OTEL_TRACES_EXPORTER: "otlp" })).toBeDefined();
+    expect(tracingOf({ TRACING_ENABLED: "true", OTEL_SDK_DISABLED: "true" })).toBeUndefined();
+  });
+
+  test("with the defaults of the reference", () => {
+    expect(tracingOf({ TRACING_ENABLED: "true" })).toMatchObject({
+      protocol: "http/protobuf",
+      sampler: { isParentBased: true, ratio: 1 },
+      propagators: ["tracecontext", "baggage"],
+      resource: { "service.name": "RateLimit", "service.instance.id": expect.stringMatching(/^[0-9a-f-]{36}$/) },
+    });
+  });
+});
+
+const own = {
+  TRACING_ENABLED: "true",
+  TRACING_SERVICE_NAME: "limits",
+  TRACING_SERVICE_NAMESPACE: "edge",
+  TRACING_SERVICE_INSTANCE_ID: "pod-1",
+  TRACING_EXPORTER_PROTOCOL: "grpc",
+  TRACING_SAMPLING_RATE: "0.25",
+};
+const otel = {
+  OTEL_TRACES_EXPORTER: "otlp",
+  OTEL_SERVICE_NAME: "other",
+  OTEL_EXPORTER_OTLP_PROTOCOL: "http/protobuf",
+  OTEL_TRACES_SAMPLER: "always_off",
+  OTEL_RESOURCE_ATTRIBUTES: "service.instance.id=i,team=blue",
+};
+
+test("TRACING_* takes precedence over OTEL_*", () => {
+  const ofReference = {
+    protocol: "grpc",
+    sampler: { isParentBased: true, ratio: 0.25 },
+    resource: { "service.name": "limits", "service.namespace": "edge", "service.instance.id": "pod-1" },
+  };
+  expect(tracingOf(own)).toMatchObject(ofReference);
+  expect(tracingOf({ ...otel, ...own })).toMatchObject(ofReference);
+  expect(tracingOf({ ...otel, ...own })?.resource["team"]).toBe("blue");
+});
+
+test("OTEL_* applies where TRACING_* is not set", () => {
+  expect(tracingOf(otel)).toMatchObject({
+    protocol: "http/protobuf",
+    sampler: { isParentBased: false, ratio: 0 },
+    resource: { "service.name": "other", "service.instance.id": "i", team: "blue" },
+  });
+});
+
+test("an invalid variable of OpenTelemetry ends the start", () => {
+  const env = { TRACING_ENABLED: "true", OTEL_PROPAGATORS: "jaeger" };
+  expect(readServiceSettings({ argv: [], env })).toMatchObject({ ok: false, problems: [{ path: "OTEL_PROPAGATORS" }] });
+});
