@@ -185,6 +185,29 @@ from_go() {
   fi
 }
 
+# collector_from_go: the OpenTelemetry Collector, with the parts that the tests need.
+collector_from_go() {
+  local modules built
+  modules=$(cd "$(dirname "${BASH_SOURCE[0]}")/../test/rig/modules/collector" && pwd)
+  if [ -x "$bin/otelcol" ]; then
+    report otelcol present "$bin/otelcol"
+  elif [ "$check_only" = yes ]; then
+    fail otelcol "not found in $bin"
+  elif ! command -v go >/dev/null; then
+    fail otelcol "needs Go to build $modules"
+  else
+    built=$(mktemp -d "$cache/build.XXXXXX")
+    if (cd "$modules" && CGO_ENABLED=0 GOTOOLCHAIN=auto go build -trimpath -ldflags "-s -w" -o "$built/otelcol" .) \
+      >"$cache/otelcol.log" 2>&1; then
+      mv "$built/otelcol" "$bin/otelcol"
+      report otelcol installed "from $modules"
+    else
+      fail otelcol "go build failed, see $cache/otelcol.log"
+    fi
+    rm -rf "$built"
+  fi
+}
+
 check_only=no
 case "${1-}" in
   "") ;;
@@ -215,6 +238,7 @@ go_from_pypi
 from_go ratelimit github.com/envoyproxy/ratelimit/src/service_cmd "$RATELIMIT_VERSION"
 from_go grpcurl github.com/fullstorydev/grpcurl/cmd/grpcurl "$GRPCURL_VERSION"
 from_go h2spec github.com/summerwind/h2spec/cmd/h2spec "$H2SPEC_VERSION"
+collector_from_go
 from_go actionlint github.com/rhysd/actionlint/cmd/actionlint "$ACTIONLINT_VERSION"
 # What test/rig/kind takes to make a cluster without a registry.
 compiler_from_apt

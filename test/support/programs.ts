@@ -22,6 +22,7 @@ export const testPrograms = [
   "go",
   "grpcurl",
   "h2spec",
+  "otelcol",
   "chromium",
   "tmux",
   "shellcheck",
