@@ -43,6 +43,8 @@ test.each(tracked.filter((path) => path.endsWith(".md")))("the files of links in
   expect(links(page).filter((target) => !existsSync(join(repository, target)))).toEqual([]);
 });
 
+/** Names with the form of paths. */
+const names = new Set(["http/1.1", "http/protobuf"]);
 const folders = new Set(tracked.flatMap((path) => parentsOf(path)));
 
 test.each(tracked.filter((path) => path.endsWith(".md") && !isHistory(path)))("the paths in %s exist", (page) => {
@@ -50,7 +52,7 @@ test.each(tracked.filter((path) => path.endsWith(".md") && !isHistory(path)))("t
   const paths = code.flatMap((text) => text.match(/(?<![\w./:-])[\w.-]+\/[\w./-]+\w/g) ?? []);
   const missing = paths.filter((path) => {
     // A path in a page of a folder may be relative to that folder.
-    const isPath = folders.has(path.split("/")[0] ?? "") && path !== "http/1.1" && !isBuilt(path);
+    const isPath = folders.has(path.split("/")[0] ?? "") && !names.has(path) && !isBuilt(path);
     return isPath && !existsSync(join(repository, path)) && !existsSync(join(repository, dirname(page), path));
   });
   expect(missing).toEqual([]);

@@ -66,7 +66,7 @@ export function readTracingSettings(env: Environment, defaults: TracingDefaults)
   for (const name of headerVariables) reader.headers(name);
   reader.integer("OTEL_EXPORTER_OTLP_TIMEOUT", 1, 3_600_000);
   reader.integer("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", 1, 3_600_000);
-  // What is switched off must not prevent a start: the variables may be those of a whole cluster.
+  // Variables of traces that are off must not prevent a start: they may be those of a whole cluster.
   if (!isOn) return reader.problemsOf("OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER") ?? { ok: true, value: undefined };
   return reader.problems.length > 0 ? { ok: false, problems: reader.problems } : { ok: true, value: settings };
 }
