@@ -259,6 +259,8 @@ describe("calls of a request", () => {
     expect(service.calls[0]?.metadata.get("traceparent")).toEqual([`00-${traceId}-${call?.spanId}-01`]);
     expect(service.calls[0]?.metadata.get("tracestate")).toEqual(["rojo=1"]);
     expect(service.calls[0]?.metadata.get("baggage")).toEqual(["team=blue"]);
+    await fetch(gateway.url(), { headers: { baggage: `long=${"x".repeat(8_000)}` } });
+    expect(service.calls[1]?.metadata.get("baggage")).toEqual([]);
   });
 });
 

@@ -19,8 +19,8 @@ export function recordRejected(services: ExchangeServices, request: RejectedRequ
   };
   services.started();
   if (services.tracer.isWatching) traceRejected(services, record, head);
-  if (span !== undefined) services.tracing?.end(span, record);
   services.finished(record);
+  if (span !== undefined) services.tracing?.end(span, record);
 }
 
 function traceRejected({ tracer, clock }: ExchangeServices, record: RequestRecord, head: RequestHead): void {

@@ -79,7 +79,7 @@ export interface ExchangeServices extends StageServices, RecordServices {
   readonly pathRules: PathRules;
   /** Called once per exchange, at its start. */
   readonly started: () => void;
-  /** Called once per exchange, at its end. The receiver owns the record from then on. */
+  /** Called once per exchange, at its end. The record does not change after it. */
   readonly finished: (record: RequestRecord) => void;
   /** Called for an internal error. */
   readonly faulted: (error: unknown, record: RequestRecord) => void;
@@ -452,8 +452,8 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   #finish(): void {
     this.#release();
     if (this.trace !== undefined) endTrace(this.trace, this.record);
-    if (this.span !== undefined) this.services.tracing?.end(this.span, this.record);
     this.services.finished(this.record);
+    if (this.span !== undefined) this.services.tracing?.end(this.span, this.record);
   }
 
   #release(): void {

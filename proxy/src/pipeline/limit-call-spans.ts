@@ -20,7 +20,7 @@ export function callSpans(request: RequestSpan, clock: Clock, next: CallWatcher 
         descriptors: plan.descriptors.length,
       });
       spans.set(plan, span);
-      return request.contextOf(span);
+      return request.serviceContextOf(span);
     },
     callEnded(limit, plan, response, durationMs) {
       next?.callEnded(limit, plan, response, durationMs);

@@ -62,6 +62,7 @@ describe("baggage", () => {
     expect(validBaggage("x".repeat(8_193))).toBeUndefined();
     expect(validBaggage(Array.from({ length: 65 }, (_, at) => `k${at}=v`).join(","))).toBeUndefined();
     expect(validBaggage("a=b\r\nx: y")).toBeUndefined();
+    expect(validBaggage("a=b,\tc=d ")).toBe("a=b, c=d");
   });
 });
 

@@ -68,10 +68,14 @@ const maxBaggageMembers = 64;
 /** The characters of a list of members: visible ASCII, spaces and tabs (RFC 9110 §5.5, Baggage §3.3.1). */
 const baggageText = /^[\t\x20-\x7e]+$/;
 
-/** Returns `baggage` if it is within its bounds; otherwise undefined. Its members are passed on and not read. */
+/**
+ * Returns `baggage` if it is within its bounds; otherwise undefined. Its members are passed on and not read. Tabs become
+ * spaces, since metadata of gRPC must not contain them.
+ */
 export function validBaggage(value: string | undefined): string | undefined {
   if (value === undefined || value.length > maxBaggage || !baggageText.test(value)) return undefined;
-  return value.split(",", maxBaggageMembers + 1).length > maxBaggageMembers ? undefined : value;
+  if (value.split(",", maxBaggageMembers + 1).length > maxBaggageMembers) return undefined;
+  return value.replaceAll("\t", " ").trim();
 }
 
 const b3Single = /^([0-9a-f]{32}|[0-9a-f]{16})-([0-9a-f]{16})(?:-([01d])(?:-[0-9a-f]{16})?)?$/i;

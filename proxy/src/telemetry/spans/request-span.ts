@@ -60,6 +60,9 @@ export interface ServiceCallSpan {
   failure: string | undefined;
 }
 
+/** Maximum characters of `baggage` that a rate limit service gets. Servers of gRPC accept 8 KiB of metadata or more. */
+const maxServiceBaggage = 1_024;
+
 /** The span of a request while it is in progress. */
 export class RequestSpan implements RequestSpanPlace {
   readonly traceId: string;
@@ -121,6 +124,16 @@ export class RequestSpan implements RequestSpanPlace {
   /** Returns the fields that make a span the parent of what is called: names in lower case and values, in turn. */
   contextOf({ spanId }: { readonly spanId: string }): string[] {
     const { traceId, isSampled, tracestate, baggage } = this;
+    return this.#propagation.fieldsOf({ traceId, spanId, isSampled, tracestate, baggage });
+  }
+
+  /**
+   * As `contextOf`, for a rate limit service, without a long `baggage`: a client could otherwise make calls fail by their
+   * size, and so be served by the failure mode of a limit.
+   */
+  serviceContextOf({ spanId }: { readonly spanId: string }): string[] {
+    const { traceId, isSampled, tracestate } = this;
+    const baggage = (this.baggage?.length ?? 0) > maxServiceBaggage ? undefined : this.baggage;
     return this.#propagation.fieldsOf({ traceId, spanId, isSampled, tracestate, baggage });
   }
 
