@@ -18,12 +18,14 @@ import { envoy } from "./peers/envoy.ts";
 import {
   gatewayProxy,
   gatewayProxyAgain,
+  tracedAll,
+  tracedOnePercent,
   watched,
   withoutHeapSampling,
   withoutTraceHook,
 } from "./peers/gateway-proxy.ts";
 import type { ListenerPorts, Peer } from "./peers/peer.ts";
-import { freePorts, untilReady, type RunningProgram } from "./process.ts";
+import { freePorts, startProgram, untilReady, type RunningProgram } from "./process.ts";
 import { renderTable, writeSection } from "./report.ts";
 import { validate } from "./validate.ts";
 
@@ -34,6 +36,8 @@ const peers: Readonly<Record<string, Peer>> = {
   watched,
   "no-hook": withoutTraceHook,
   "no-sampling": withoutHeapSampling,
+  "traced-1": tracedOnePercent,
+  "traced-all": tracedAll,
 };
 
 interface StartedPeer {
@@ -93,24 +97,28 @@ async function compare(
   folder: string,
   running: RunningProgram[],
 ): Promise<readonly CaseResult[]> {
-  const [staticPort = 0, streamPort = 0, webSocketPort = 0, limitServicePort = 0] = await freePorts(4);
+  const [staticPort = 0, streamPort = 0, webSocketPort = 0, limitServicePort = 0, collectorPort = 0] =
+    await freePorts(5);
   const backends: BackendPorts = { staticPort, streamPort, webSocketPort };
   const certificate = new TestAuthority(requireProgram("openssl"), folder, "authority").issue("server", "IP:127.0.0.1");
   running.push(...startBackends(folder, backends), startLimitService(folder, limitServicePort));
+  const sink = join(import.meta.dirname, "span-sink.ts");
+  running.push(startProgram("span sink", process.execPath, [sink, String(collectorPort)]));
   const started: StartedPeer[] = [];
   const needsRoutes = options.cases.some(({ listener }) => listener === "routes");
   const hosts = Array.from({ length: needsRoutes ? routeCount : 1 }, (_, number) => hostOfRoute(number));
   const needsPaths = options.cases.some(({ listener }) => listener === "path");
   for (const peer of chosen) {
-    const [adminPort = 0, ...ports] = await freePorts(1 + listenerNames.length);
+    const [adminPort = 0, ...listening] = await freePorts(1 + listenerNames.length);
     const own = join(folder, peer.name);
     mkdirSync(own);
-    const listeners = portsOf(ports);
+    const listeners = portsOf(listening);
     const path = needsPaths
       ? await startLimitPath(peer.service, join(folder, `${peer.name}-path`), running)
       : undefined;
     const { workers } = options;
-    const setup = { folder: own, workers, listeners, hosts, adminPort, backends, certificate, limitServicePort };
+    const ports = { adminPort, collectorPort, limitServicePort };
+    const setup = { folder: own, workers, listeners, hosts, backends, certificate, ...ports };
     const program = peer.start({ ...setup, ownServicePort: path?.port });
     running.push(program);
     await untilReady(program, () => peer.prepare?.({ ...setup, ownServicePort: path?.port }) ?? Promise.resolve());

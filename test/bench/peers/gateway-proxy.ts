@@ -9,15 +9,17 @@ import { unreachedLimit, type Peer, type PeerSetup } from "./peer.ts";
 
 const repository = join(import.meta.dirname, "../../..");
 
+type Environment = Readonly<Record<string, string>>;
+
 /** This proxy; `preload` is a file of `variants/` that changes it at its start. */
-function variant(name: string, preload?: string): Peer {
+function variant(name: string, preload?: string, envOf: (setup: PeerSetup) => Environment = () => ({})): Peer {
   return {
     name,
     service: "ours",
     version: () => `this proxy on Node ${process.versions.node}`,
     start(setup) {
       writeFileSync(join(setup.folder, "bench.yaml"), manifests(setup));
-      return startProgram("gateway-proxy", process.execPath, [
+      const args = [
         ...(preload === undefined ? [] : ["--import", join(import.meta.dirname, "../variants", preload)]),
         join(repository, "proxy/src/main.ts"),
         ...["--config-dir", setup.folder],
@@ -27,7 +29,8 @@ function variant(name: string, preload?: string): Peer {
         ...["--stats-address", "127.0.0.1:0"],
         ...["--readiness-address", "127.0.0.1:0"],
         ...["--admin-address", `127.0.0.1:${setup.adminPort}`],
-      ]);
+      ];
+      return startProgram("gateway-proxy", process.execPath, args, envOf(setup));
     },
   };
 }
@@ -40,6 +43,23 @@ export const gatewayProxyAgain = variant("ours, a second one");
 export const withoutTraceHook = variant("without the trace hook", "without-trace-hook.ts");
 /** Without the samples of heap profiles. */
 export const withoutHeapSampling = variant("without heap sampling", "without-heap-sampling.ts");
+
+/** Exports the spans of a share of its requests. */
+function traced(ratio: string): Peer {
+  return variant(`traced, ${ratio}`, undefined, ({ collectorPort }) => ({
+    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${collectorPort}`,
+    OTEL_TRACES_SAMPLER: "traceidratio",
+    OTEL_TRACES_SAMPLER_ARG: ratio,
+    // All spans of a full second, so that none is dropped instead of exported.
+    OTEL_BSP_MAX_QUEUE_SIZE: "100000",
+    OTEL_BSP_SCHEDULE_DELAY: "500",
+  }));
+}
+
+/** Exports the spans of 1 % of its requests. */
+export const tracedOnePercent = traced("0.01");
+/** Exports the spans of all requests. */
+export const tracedAll = traced("1");
 
 /** With a trace that waits for a request that never comes, so that each is compared with its expression. */
 export const watched: Peer = {

@@ -20,6 +20,8 @@ export interface PeerSetup {
   readonly backends: BackendPorts;
   /** Of the listener `tls`. */
   readonly certificate: Certificate;
+  /** The port to which traces are exported. */
+  readonly collectorPort: number;
   /** The gRPC port of the rate limit service that all peers call. */
   readonly limitServicePort: number;
   /** The port of the peer's own service, for the listener `path`; absent if no case uses it. */
