@@ -67,9 +67,10 @@ export class RequestTracing {
   end(span: RequestSpan, record: RequestRecord): void {
     if (!span.isSampled && !(this.#keepsFailed && isDeniedOrFailed(record))) return;
     const epochMs = this.#epoch();
-    const spans = span.calls.map((call, at) => {
+    let attempts = 0;
+    const spans = span.calls.map((call) => {
       return call.kind === "attempt"
-        ? this.#attempt(span, call, record, epochMs, resendsBefore(span, at))
+        ? this.#attempt(span, call, record, epochMs, attempts++)
         : serviceCall(span, call, record, epochMs);
     });
     spans.push(this.#request(span, record, epochMs));
@@ -141,11 +142,6 @@ function serviceCall(span: RequestSpan, call: ServiceCallSpan, record: RequestRe
     isError: call.failure !== undefined,
     attributes: serviceCallAttributes(call),
   };
-}
-
-/** The number of attempts before the call at `place`. */
-function resendsBefore({ calls }: RequestSpan, place: number): number {
-  return calls.slice(0, place).filter(({ kind }) => kind === "attempt").length;
 }
 
 function placeOf({ traceId, tracestate }: RequestSpan, spanId: string, parentSpanId: string | undefined) {

@@ -40,13 +40,11 @@ export function requestAttributes(record: RequestRecord, { pathMatch }: RequestS
     "server.address": shownText(host),
     "server.port": port,
     "client.address": record.sourceAddress,
-    "network.peer.address": record.sourceAddress,
-    "network.protocol.name": "http",
     "network.protocol.version": record.httpVersion,
     "user_agent.original": record.userAgent === undefined ? undefined : shownText(record.userAgent),
     "http.route": pathMatch,
     "http.response.status_code": record.status === 0 ? undefined : record.status,
-    "http.request.body.size": record.requestBytes,
+    "http.request.body.size": record.requestBytes === 0 ? undefined : record.requestBytes,
     "http.response.body.size": record.responseBytes,
     "error.type": isRequestError(record) ? (record.reason ?? String(record.status)) : undefined,
     "thread.id": worker,
@@ -62,8 +60,7 @@ function proxyAttributes(record: RequestRecord): SpanAttributes {
     "gatewayproxy.rule": record.rule,
     "gatewayproxy.identity": record.identity === undefined ? undefined : shownText(record.identity),
     "gatewayproxy.authentication": record.authentication,
-    "gatewayproxy.backend": record.backend,
-    "gatewayproxy.attempts": record.attempts,
+    "gatewayproxy.attempts": record.attempts > 1 ? record.attempts : undefined,
     "gatewayproxy.reason": record.reason,
     "gatewayproxy.grpc_status": record.grpcStatus,
     "gatewayproxy.limits.decision": decisionOf(record),
@@ -75,10 +72,11 @@ function proxyAttributes(record: RequestRecord): SpanAttributes {
 
 /** The decision of all limits together; undefined if none applies. */
 function decisionOf({ decisions, globalDecisions }: RequestRecord): string | undefined {
-  const outcomes = new Set([...decisions, ...globalDecisions].map(({ outcome }) => outcome));
-  if (outcomes.has("denied")) return "denied";
-  if (outcomes.has("shadowDenied")) return "shadow_denied";
-  return outcomes.has("allowed") ? "allowed" : undefined;
+  if (decisions.length + globalDecisions.length === 0) return undefined;
+  const outcomes = [...decisions, ...globalDecisions].map(({ outcome }) => outcome);
+  if (outcomes.includes("denied")) return "denied";
+  if (outcomes.includes("shadowDenied")) return "shadow_denied";
+  return outcomes.includes("allowed") ? "allowed" : undefined;
 }
 
 /** Whether an attempt has failed; for a client, a status of 400 or more is an error (HTTP conventions, "Status"). */
