@@ -33,6 +33,7 @@ import { adminEndpoints } from "./admin.ts";
 import { Configuration, type Served, type Validity, type SourcedResources, type Applied } from "./configuration.ts";
 import { openKubernetes, type OpenedKubernetes } from "./kubernetes.ts";
 import { workerHeapMib } from "./memory-plan.ts";
+import type { WorkerTracing } from "./messages.ts";
 import { openPageServer, type Page } from "./page-server.ts";
 import { SavedCounters } from "./saved-counters.ts";
 import type { ProxySettings } from "./settings.ts";
@@ -92,7 +93,7 @@ export class Proxy {
   readonly #shutdownSteps: ShutdownStep[] = [];
 
   private constructor(options: ProxyOptions, metrics: ProcessMetrics, saved: SavedCounters | undefined) {
-    const { settings, logs, clock, tracing } = options;
+    const { settings, logs, clock } = options;
     this.#series = new SeriesBound(settings.maxMetricSeries);
     const { workers } = settings;
     const counters = createCounters(settings.maxCounters, workers, saved?.seed);
@@ -119,11 +120,7 @@ export class Proxy {
         abandonedResponses: abandonedResponses(settings),
         logFilter: renderLogFilter(settings.logLevel),
         accessLog: settings.accessLog,
-        tracing: tracing && {
-          settings: tracing,
-          always: settings.traceAlways,
-          ignoresClients: settings.traceClientSampling === "ignore",
-        },
+        tracing: workerTracing(options),
       },
       counters: this.#counters,
       bodies: this.#bodies,
@@ -435,6 +432,12 @@ function addressRules(
   operatorAddresses: readonly SocketAddress[],
 ): AddressRules {
   return { own: operatorAddresses, deniesSpecial: kubernetes, allowed: allowBackendAddress ?? [] };
+}
+
+function workerTracing({ tracing, settings }: ProxyOptions): WorkerTracing | undefined {
+  if (tracing === undefined) return undefined;
+  const { traceAlways: always, traceClientSampling } = settings;
+  return { settings: tracing, always, ignoresClients: traceClientSampling === "ignore" };
 }
 
 /** Returns the settings of responses whose clients have disconnected. */
