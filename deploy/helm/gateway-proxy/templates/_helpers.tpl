@@ -117,7 +117,44 @@ imagePullSecrets:
 - name: REDIS_AUTH
   valueFrom: { secretKeyRef: { name: {{ .name }}, key: {{ .key }} } }
 {{- end }}{{ end }}
+{{- if .Values.telemetry.traces.endpoint }}
+- { name: OTEL_TRACES_EXPORTER, value: otlp }
+{{ include "gateway-proxy.tracingEnv" . }}
+{{- end }}
 {{- with .Values.rateLimitService.env }}{{ toYaml . | nindent 0 }}{{ end }}
+{{- end }}
+
+{{/* Variables of OpenTelemetry, for the proxies and the rate limit service. */}}
+{{- define "gateway-proxy.tracingEnv" -}}
+{{- with .Values.telemetry.traces -}}
+- { name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ .endpoint | quote }} }
+- { name: OTEL_EXPORTER_OTLP_PROTOCOL, value: {{ .protocol }} }
+- { name: OTEL_TRACES_SAMPLER, value: {{ .sampler }} }
+- { name: OTEL_TRACES_SAMPLER_ARG, value: {{ .ratio | quote }} }
+- { name: OTEL_PROPAGATORS, value: {{ .propagators | join "," | default "none" | quote }} }
+{{- if .headersSecret.name }}
+- name: OTEL_EXPORTER_OTLP_HEADERS
+  valueFrom: { secretKeyRef: { name: {{ .headersSecret.name }}, key: {{ .headersSecret.key }}, optional: true } }
+{{- end }}
+{{- with .resourceAttributes }}
+{{- $pairs := list }}
+{{- range $name, $value := . }}{{ $pairs = append $pairs (printf "%s=%s" $name (urlquery $value | replace "+" "%20")) }}{{ end }}
+- { name: OTEL_RESOURCE_ATTRIBUTES, value: {{ $pairs | join "," | quote }} }
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Parameters with which the proxies of the class export traces. */}}
+{{- define "gateway-proxy.tracingParameters" -}}
+spec:
+  template:
+    spec:
+      containers:
+        - name: proxy
+          env:
+            {{- include "gateway-proxy.tracingEnv" . | nindent 12 }}
+            - { name: TRACE_CLIENT_SAMPLING, value: {{ .Values.telemetry.traces.clientSampling }} }
+            - { name: TRACE_ALWAYS, value: {{ .Values.telemetry.traces.always }} }
 {{- end }}
 
 {{/* The sidecar that proxy pods get from the rate limit service. It starts before the proxy and ends after it. */}}
@@ -187,6 +224,25 @@ spec:
 {{- $merged = mergeOverwrite $merged (deepCopy $own) }}
 {{- $_ := mergeOverwrite $merged.spec.template.spec (dict "initContainers" $init "volumes" $volumes) }}
 {{- $_ := set $parameters "deployment" $merged }}
+{{- end }}
+{{- if .Values.telemetry.traces.endpoint }}
+{{- $own := $parameters.deployment | default dict }}
+{{- if kindIs "string" $own }}{{ $own = fromYaml $own }}{{ end }}
+{{- $traced := include "gateway-proxy.tracingParameters" . | fromYaml }}
+{{- $env := (first $traced.spec.template.spec.containers).env }}
+{{- $containers := list }}
+{{- $proxy := dict "name" "proxy" }}
+{{- range dig "spec" "template" "spec" "containers" list $own }}
+{{- if eq .name "proxy" }}{{ $proxy = deepCopy . }}{{ else }}{{ $containers = append $containers . }}{{ end }}
+{{- end }}
+{{- $names := list }}
+{{- range $proxy.env }}{{ $names = append $names .name }}{{ end }}
+{{- $variables := list }}
+{{- range $env }}{{ if not (has .name $names) }}{{ $variables = append $variables . }}{{ end }}{{ end }}
+{{- $_ := set $proxy "env" (concat $variables ($proxy.env | default list)) }}
+{{- $_ := mergeOverwrite $traced (deepCopy $own) }}
+{{- $_ := set $traced.spec.template.spec "containers" (prepend $containers $proxy) }}
+{{- $_ := set $parameters "deployment" $traced }}
 {{- end }}
 {{- toYaml $parameters }}
 {{- end }}
