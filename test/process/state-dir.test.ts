@@ -30,8 +30,9 @@ test("SIGKILL at any moment under load loses nothing that was saved", async () =
     const load = startLoad(life);
     const target = 200 + Math.random() * 800;
     let savedMs = await savedUntilMs(life);
-    for (const firstMs = savedMs; load.completed() < target || savedMs === firstMs; )
+    for (const firstMs = savedMs; load.completed() < target || savedMs === firstMs; ) {
       savedMs = await savedUntilMs(life);
+    }
     life.proxy.kill("SIGKILL");
     await life.proxy.exited;
     await load.ended;
