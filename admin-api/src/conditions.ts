@@ -4,7 +4,7 @@ import type { Condition } from "./shape.ts";
 /** Conditions that report an error when they are true; all others do when they are false. */
 const errorTypes: ReadonlySet<string> = new Set([
   ...["PartiallyInvalid", "Shadowed", "PartiallyShadowed"],
-  ...["Conflicted", "OverlappingTLSConfig", "InsecureFrontendValidationMode"],
+  ...["Conflicted", "OverlappingTLSConfig", "InsecureFrontendValidationMode", "VolatileCounters"],
 ]);
 
 /** Whether a condition has the status of an object without errors. */

@@ -11,13 +11,13 @@ test("SIGTERM under load loses nothing", async () => {
   const directory = await stateDirectory();
   const first = await startLife(directory);
   const load = startLoad(first);
-  await expect.poll(() => load.answered(), { timeout: 30_000 }).toBeGreaterThan(500);
+  await expect.poll(() => load.completed(), { timeout: 30_000 }).toBeGreaterThan(500);
   first.proxy.kill("SIGTERM");
   expect(await first.proxy.exited).toBe(0);
   await load.ended;
   const used = await usedUnits(await startLife(directory));
-  for (const [at, { sent, answered }] of load.counts(Infinity).entries()) {
-    expect(used[at]).toBeGreaterThanOrEqual(answered);
+  for (const [at, { sent, completed }] of load.counts(Infinity).entries()) {
+    expect(used[at]).toBeGreaterThanOrEqual(completed);
     expect(used[at]).toBeLessThanOrEqual(sent);
   }
 }, 120_000);
@@ -30,15 +30,17 @@ test("SIGKILL at any moment under load loses nothing that was saved", async () =
     const load = startLoad(life);
     const target = 200 + Math.random() * 800;
     let savedMs = await savedUntilMs(life);
-    for (const firstMs = savedMs; load.answered() < target || savedMs === firstMs; ) savedMs = await savedUntilMs(life);
+    for (const firstMs = savedMs; load.completed() < target || savedMs === firstMs; ) {
+      savedMs = await savedUntilMs(life);
+    }
     life.proxy.kill("SIGKILL");
     await life.proxy.exited;
     await load.ended;
     life = await startLife(directory);
     const used = await usedUnits(life);
-    for (const [at, { sent, answered }] of load.counts(savedMs).entries()) {
+    for (const [at, { sent, completed }] of load.counts(savedMs).entries()) {
       // The requests of `usedUnits` are counted, too, and may be lost as any other.
-      expect(used[at]).toBeGreaterThanOrEqual((before[at] ?? 0) + answered);
+      expect(used[at]).toBeGreaterThanOrEqual((before[at] ?? 0) + completed);
       expect(used[at]).toBeLessThanOrEqual((before[at] ?? 0) + 1 + sent);
     }
     before = used;

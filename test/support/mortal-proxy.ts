@@ -60,14 +60,14 @@ export interface Load {
   /** Stops when the proxy ends. Resolves when all requests have ended. */
   readonly ended: Promise<void>;
   /** Requests with a response so far. */
-  answered(): number;
+  completed(): number;
   /** For each counter, the requests that were sent, and those with a response before a time, in ms since 1970. */
-  counts(untilMs: number): readonly { readonly sent: number; readonly answered: number }[];
+  counts(untilMs: number): readonly { readonly sent: number; readonly completed: number }[];
 }
 
 /** Sends requests for all counters until the proxy ends. */
 export function startLoad(life: Life): Load {
-  const states = counters.map((counter) => ({ counter, sent: 0, answeredAtMs: [] as number[] }));
+  const states = counters.map((counter) => ({ counter, sent: 0, completedAtMs: [] as number[] }));
   let hasEnded = false;
   void life.proxy.exited.then(() => {
     hasEnded = true;
@@ -77,19 +77,19 @@ export function startLoad(life: Life): Load {
       while (!hasEnded) {
         state.sent++;
         // A request that ends with the process may be counted or not.
-        const isAnswered = await count(life, state.counter).then(
+        const isCompleted = await count(life, state.counter).then(
           () => true,
           () => false,
         );
-        if (isAnswered) state.answeredAtMs.push(Date.now());
+        if (isCompleted) state.completedAtMs.push(Date.now());
       }
     }),
   );
   return {
     ended: ended.then(() => undefined),
-    answered: () => states.reduce((sum, { answeredAtMs }) => sum + answeredAtMs.length, 0),
+    completed: () => states.reduce((sum, { completedAtMs }) => sum + completedAtMs.length, 0),
     counts: (untilMs) =>
-      states.map(({ sent, answeredAtMs }) => ({ sent, answered: answeredAtMs.filter((ms) => ms < untilMs).length })),
+      states.map(({ sent, completedAtMs }) => ({ sent, completed: completedAtMs.filter((ms) => ms < untilMs).length })),
   };
 }
 

@@ -152,6 +152,8 @@ export type PolicyCondition = ConditionsOf<{
   Accepted: "Valid" | "PartiallyValid" | "Invalid";
   /** Shadowed: no request can reach the target. */
   Attached: "Attached" | "TargetNotFound" | "Pending" | "TooManyLimits" | "Shadowed";
+  /** Present only when true: counters of windows of days or longer end with the proxy. */
+  VolatileCounters: "NoStateDirectory";
 }>;
 
 /** Conditions of a Backend. */

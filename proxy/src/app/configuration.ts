@@ -49,7 +49,7 @@ export interface SourcedResources {
 
 /** The options of the translation, and the receivers of its result. */
 export interface ConfigurationOptions
-  extends Pick<TranslateOptions, "refusedPolicies" | "readyReplicas" | "pathRules"> {
+  extends Pick<TranslateOptions, "refusedPolicies" | "keepsCounters" | "readyReplicas" | "pathRules"> {
   /** Receives problems, changed conditions, and addresses that cannot be opened. */
   readonly log: Logger;
   /** Schedules the next attempt to open an address. */
@@ -165,16 +165,12 @@ export class Configuration {
   }
 
   async #apply(sourced: SourcedResources): Promise<Applied> {
-    const { log, clock, addressDenial, refusedPolicies, readyReplicas, pathRules, listenAddress, onServed } =
-      this.#options;
+    const { log, clock, listenAddress, onServed } = this.#options;
     const options = {
-      ...(readyReplicas !== undefined && { readyReplicas }),
-      // The number that a cluster reports replaces the setting.
+      ...translationSettings(this.#options),
+      // The number of replicas that a cluster reports replaces the setting.
       ...sourced.options,
       environment: { ...(sourced.options?.environment ?? hostEnvironment), defaultAddress: listenAddress },
-      ...(addressDenial && { addressDenial }),
-      ...(refusedPolicies && { refusedPolicies }),
-      ...(pathRules && { pathRules }),
       before: this.#credentials,
     };
     const startMs = clock.monotonicMs();
@@ -354,6 +350,23 @@ export class Configuration {
     this.#reported = new Set([...problems.map(renderProblem), ...kept]);
     return newProblems.length > 0;
   }
+}
+
+/** Returns the settings of every translation. */
+function translationSettings({
+  readyReplicas,
+  addressDenial,
+  refusedPolicies,
+  keepsCounters,
+  pathRules,
+}: ConfigurationOptions): TranslateOptions {
+  return {
+    ...(readyReplicas !== undefined && { readyReplicas }),
+    ...(addressDenial && { addressDenial }),
+    ...(refusedPolicies && { refusedPolicies }),
+    ...(keepsCounters !== undefined && { keepsCounters }),
+    ...(pathRules && { pathRules }),
+  };
 }
 
 /** Translates resources. A snapshot that violates an invariant is an error, so that the object that causes it is omitted. */

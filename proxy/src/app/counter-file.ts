@@ -56,36 +56,40 @@ function momentOfBlock(block: Uint8Array): Moment {
 
 /** Reads a file of this layout and machine. Returns undefined for any other. @throws as `node:fs` */
 export async function readCounterFile(path: string): Promise<CounterFile | undefined> {
-  const read = await BlockFile.read(path, fileText);
+  let seed: Uint8Array | undefined;
+  /** The last moment of each boot, whose wall clock was set best. */
+  const moments = new Map<string, Moment>();
+  const read = await BlockFile.read(path, fileText, (block) => {
+    if (seed === undefined) {
+      seed = Uint8Array.from(block);
+      return;
+    }
+    const moment = momentOfBlock(block);
+    moments.set(moment.boot, moment);
+  });
   if (read === undefined) return undefined;
   const { file, end, excessBytes, blocks } = read;
-  const [first] = blocks();
-  if (first?.length !== seedBytes) {
+  if (seed?.length !== seedBytes) {
     await file.close();
     return undefined;
   }
-  const seed = first.slice();
-  return { file, seed, end, excessBytes, restore: (slots, now) => restore(blocks, slots, now) };
+  return { file, seed, end, excessBytes, restore: (slots, now) => restore(blocks(), moments, slots, now) };
 }
 
-function restore(blocks: () => Generator<Uint8Array>, slots: SavedSlots, now: Moment): RestoreCounts {
-  // The last moment of a boot has the clock that was set best.
-  const moments = new Map<string, Moment>();
-  for (const block of withoutSeed(blocks())) {
-    const moment = momentOfBlock(block);
-    moments.set(moment.boot, moment);
-  }
+function restore(
+  blocks: Generator<Uint8Array>,
+  moments: ReadonlyMap<string, Moment>,
+  slots: SavedSlots,
+  now: Moment,
+): RestoreCounts {
   const counts: RestoreCounts = { restored: 0, leftOut: 0 };
-  for (const block of withoutSeed(blocks())) {
+  // The first has the seed.
+  blocks.next();
+  for (const block of blocks) {
     const moment = momentOfBlock(block);
     const shiftMs = monotonicShift(moments.get(moment.boot) ?? moment, now);
     const times = { shiftMs, nowMs: now.monotonicMs, wallMs: now.wallMs };
     slots.restore(block.subarray(momentBytes), times, counts);
   }
   return counts;
-}
-
-function* withoutSeed(blocks: Generator<Uint8Array>): Generator<Uint8Array> {
-  blocks.next();
-  yield* blocks;
 }

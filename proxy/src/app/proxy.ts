@@ -142,6 +142,7 @@ export class Proxy {
       random: Math.random,
       addressDenial: (host, port) => this.#addresses.denialReasonOfHost(host, port),
       refusedPolicies: settings.refusedPolicies,
+      keepsCounters: saved !== undefined,
       readyReplicas: settings.replicas,
       listenAddress: settings.listenAddress,
       pathRules: requestRules(settings).path,

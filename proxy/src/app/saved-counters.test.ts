@@ -226,7 +226,7 @@ test("an edit of another entry, of the mode or the name keeps a counter; another
   expect(second.used(requestsLimit({ amount: 101, unit: "Days" }))).toBe(0);
 });
 
-test("the file has no value of a key, and nobody else can read it", async () => {
+test("the file has no value of a key, and only its owner can read it", async () => {
   const limit = requestsLimit({ amount: 100, unit: "Days", key });
   const first = await start();
   first.send(limit, 1, "ada@example.com");
@@ -308,8 +308,8 @@ describe("a process that is killed", () => {
 
 test.each([
   ["an empty file", ""],
-  ["a text", "a file of somebody else that is longer than the text of ours\n"],
-  ["our text alone", "gwproxy-state-1l"],
+  ["a text", "a file of another program, longer than the first bytes of a file of counters\n"],
+  ["the first bytes alone", "gwproxy-state-1l"],
 ])("%s in its place is put aside", async (_, content) => {
   await writeFile(join(directory, "counters"), content);
   const next = await start();

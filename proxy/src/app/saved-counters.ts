@@ -306,7 +306,10 @@ async function readFound({ directory, clock, log }: SavedCountersOptions): Promi
   const aside = `${path}.aside-${new Date(clock.nowMs()).toISOString().replaceAll(":", "")}`;
   if (found === undefined) {
     await rename(path, aside);
-    log.error({ file: path, aside }, "the file has no counters of this version; it is put aside, and all start anew");
+    log.error(
+      { file: path, aside },
+      "the file has no counters of this version; it is put aside, and all start from zero",
+    );
     return undefined;
   }
   const { end, excessBytes, file } = found;

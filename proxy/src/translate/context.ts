@@ -23,6 +23,8 @@ export interface TranslateOptions {
   readonly onlyStatuses?: boolean;
   /** Default: Closed. */
   readonly refusedPolicies?: RefusedPolicies;
+  /** Whether counters of long windows outlive the proxy (`--state-dir`). Default: false. */
+  readonly keepsCounters?: boolean;
   /** Replicas of the proxy, including this one. They divide limits with `shareAcrossReplicas`. Default: 1. */
   readonly readyReplicas?: number;
   /** Default: all Gateways in this process. */
@@ -60,6 +62,7 @@ export function openContext(resources: ResourceSet, options: TranslateOptions): 
     hints: new NameHints(),
     placeOf: environment.isolatesGateways ? nameKey : () => "",
     refusedPolicies: options.refusedPolicies ?? "Closed",
+    keepsCounters: options.keepsCounters ?? false,
     readyReplicas: options.readyReplicas ?? 1,
     unreadable: options.unreadable ?? new Set(),
     addressDenial: options.addressDenial ?? (() => undefined),

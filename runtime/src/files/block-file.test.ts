@@ -52,8 +52,9 @@ describe("a file of blocks", () => {
       await writeFile(path, whole.subarray(0, bytes));
       const found = await read(path);
       const count = wholeBlocks(bytes);
-      if (bytes < text.length) {expect(found, `${bytes}`).toBeUndefined();}
-      else {
+      if (bytes < text.length) {
+        expect(found, `${bytes}`).toBeUndefined();
+      } else {
         expect(found?.blocks, `${bytes}`).toEqual(blocks.slice(0, count));
         expect(found?.end, `${bytes}`).toBe(found?.excessBytes === 0 ? "whole" : "torn");
       }

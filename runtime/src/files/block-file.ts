@@ -82,9 +82,14 @@ export class BlockFile {
   /**
    * Reads a file. Returns undefined for one that does not begin with `text`.
    *
+   * @param visit Called with each valid block; the bytes are valid during the call.
    * @throws as `node:fs`.
    */
-  static async read(path: string, text: string): Promise<ReadBlocks | undefined> {
+  static async read(
+    path: string,
+    text: string,
+    visit: (block: Buffer) => void = () => undefined,
+  ): Promise<ReadBlocks | undefined> {
     const handle = await open(path, "r+");
     const { size } = await handle.stat();
     const reader = new FileReader(handle.fd, size);
@@ -92,7 +97,7 @@ export class BlockFile {
       await handle.close();
       return undefined;
     }
-    const { end, places, check } = validBlocks(reader, size, crc32(text));
+    const { end, places, check } = validBlocks(reader, size, crc32(text), visit);
     const bytes = endOf(places.at(-1));
     const file = new BlockFile(handle, path, bytes, check);
     return { file, end, excessBytes: size - bytes, blocks: () => readBlocks(reader, places) };
@@ -180,6 +185,7 @@ function validBlocks(
   reader: FileReader,
   size: number,
   checkOfText: number,
+  visit: (block: Buffer) => void,
 ): { readonly end: FileEnd; readonly places: readonly BlockPlace[]; readonly check: number } {
   const places: BlockPlace[] = [];
   let check = checkOfText;
@@ -196,6 +202,7 @@ function validBlocks(
     if (block.readUInt32LE(length) !== blockCheck) return { end: "damaged", places, check };
     check = blockCheck;
     places.push({ offset, length });
+    visit(block.subarray(0, length));
   }
   return { end: "whole", places, check };
 }

@@ -90,7 +90,7 @@ export class CounterMemory {
   /** Words of a row; 0 if slots have none. */
   readonly rowWords: number;
   /**
-   * A byte per slot, in which whoever changes a slot sets 1 under the bucket's lock; undefined if slots have none.
+   * A byte per slot, in which a thread that changes the slot sets 1 under the bucket's lock; undefined if slots have none.
    */
   readonly marks: Uint8Array | undefined;
   readonly #header: Int32Array;

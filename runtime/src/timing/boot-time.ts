@@ -1,5 +1,5 @@
 /**
- * Carries times of the monotonic clock, which begins anew with each start of the machine, over the end of a process.
+ * Carries times of the monotonic clock, which begins from zero with each start of the machine, over the end of a process.
  */
 import { readFileSync } from "node:fs";
 import type { Clock } from "./clock.ts";

@@ -14,7 +14,7 @@ test("a proxy that is killed loses at most a second", { timeout: (seconds + 120)
   const directory = await stateDirectory();
   const endMs = Date.now() + seconds * 1_000;
   let kills = 0;
-  let [answered, lost] = [0, 0];
+  let [completed, lost] = [0, 0];
   let life = await startLife(directory);
   let before = await usedUnits(life);
   while (Date.now() < endMs) {
@@ -29,13 +29,13 @@ test("a proxy that is killed loses at most a second", { timeout: (seconds + 120)
     const [all, old] = [load.counts(Infinity), load.counts(killedMs - maxLostMs)];
     for (const [at, units] of used.entries()) {
       const had = before[at] ?? 0;
-      expect(units, `counter ${at} after ${kills} kills`).toBeGreaterThanOrEqual(had + (old[at]?.answered ?? 0));
+      expect(units, `counter ${at} after ${kills} kills`).toBeGreaterThanOrEqual(had + (old[at]?.completed ?? 0));
       expect(units, `counter ${at} after ${kills} kills`).toBeLessThanOrEqual(had + 1 + (all[at]?.sent ?? 0));
-      answered += all[at]?.answered ?? 0;
-      lost += Math.max(0, had + (all[at]?.answered ?? 0) - units);
+      completed += all[at]?.completed ?? 0;
+      lost += Math.max(0, had + (all[at]?.completed ?? 0) - units);
     }
     before = used;
     kills++;
   }
-  console.log(`soak of saved counters: ${kills} kills, ${answered} requests with a response, ${lost} of them lost`);
+  console.log(`soak of saved counters: ${kills} kills, ${completed} requests with a response, ${lost} of them lost`);
 });

@@ -200,9 +200,12 @@ export class SavedSlots {
     const shift = Math.ceil((shiftMs * subWindows) / windowMs);
     const first = at * 2 + recordWords;
     let next = first + 2;
-    for (let place = 0; place < countedSubWindows; place++) {
-      const has = ((words[first + (place >> 5)] ?? 0) >>> (place & 31)) & 1;
-      window.subWindowUnits[placeOf(place + shift)] = has === 1 ? (words[next++] ?? 0) >>> 0 : 0;
+    window.subWindowUnits.fill(0);
+    for (let half = 0; half < 2; half++) {
+      for (let bits = words[first + half] ?? 0; bits !== 0; bits &= bits - 1) {
+        const place = half * 32 + 31 - Math.clz32(bits & -bits);
+        window.subWindowUnits[placeOf(place + shift)] = (words[next++] ?? 0) >>> 0;
+      }
     }
     const newest = Math.round((window.startMs * subWindows) / windowMs);
     window.startMs = subWindowStartMs(newest + shift, windowMs);
@@ -213,29 +216,40 @@ export class SavedSlots {
     const { numbers, words, at } = record;
     const fingerprint = at * 2 + offsets.word.fingerprint;
     const bucket = bucketOfFingerprint(words[fingerprint + 3] ?? 0, this.#memory.buckets);
-    const existing = this.#find(bucket, words, fingerprint);
-    if (existing !== -1) {
-      this.#memory.words[existing * slotWords + offsets.word.state] = empty;
-      counts.restored--;
-    }
-    if (this.#scratch.used === 0) return;
     const lastUsedMs = (numbers[at + offsets.number.lastUsedMs] ?? 0) + shiftMs;
-    const slot = existing === -1 ? this.#slotFor(bucket, lastUsedMs, counts) : existing;
-    if (slot === -1) return;
+    const { used } = this.#scratch;
+    let slot = this.#find(bucket, words, fingerprint);
+    if (slot === -1) {
+      if (used === 0) return;
+      slot = this.#oldest(bucket, lastUsedMs);
+      if (this.#usedIn(slot) > 0) counts.leftOut++;
+      if (slot === -1) return;
+    }
+    if (this.#usedIn(slot) > 0) counts.restored--;
+    if (used > 0) counts.restored++;
     this.#write(slot, record, lastUsedMs);
-    counts.restored++;
   }
 
+  /** A missing slot is in use by another counter. */
+  #usedIn(slot: number): number {
+    return slot === -1 ? Infinity : (this.#memory.numbers[slot * slotNumbers + offsets.number.used] ?? 0);
+  }
+
+  /** Returns the slot of a counter, or the first free one after those in use; -1 if there is neither. */
   #find(bucket: number, record: Int32Array, fingerprint: number): number {
     const { words } = this.#memory;
-    for (let slot = bucket * ways; slot < (bucket + 1) * ways; slot++) {
-      const own = slot * slotWords + offsets.word.fingerprint;
+    const first = bucket * ways;
+    // A write, so that the operating system provides the page at once, and not a page of zeros before it.
+    Atomics.or(words, first * slotWords, 0);
+    for (let slot = first; slot < first + ways; slot++) {
+      const word = slot * slotWords;
+      if (words[word + offsets.word.state] === empty) return slot;
+      const own = word + offsets.word.fingerprint;
       if (
         words[own] === record[fingerprint] &&
         words[own + 1] === record[fingerprint + 1] &&
         words[own + 2] === record[fingerprint + 2] &&
-        words[own + 3] === record[fingerprint + 3] &&
-        words[slot * slotWords + offsets.word.state] !== empty
+        words[own + 3] === record[fingerprint + 3]
       ) {
         return slot;
       }
@@ -243,19 +257,18 @@ export class SavedSlots {
     return -1;
   }
 
-  /** Returns a free slot, or that of the counter used longest ago; -1 if that is the counter that needs a slot. */
-  #slotFor(bucket: number, lastUsedMs: number, counts: RestoreCounts): number {
+  /** Returns the slot of the counter used longest ago; -1 if no counter was used before `lastUsedMs`. */
+  #oldest(bucket: number, lastUsedMs: number): number {
     let oldest = -1;
     let oldestMs = lastUsedMs;
     for (let slot = bucket * ways; slot < (bucket + 1) * ways; slot++) {
-      if (this.#memory.words[slot * slotWords + offsets.word.state] === empty) return slot;
-      const usedMs = this.#memory.numbers[slot * slotNumbers + offsets.number.lastUsedMs] ?? 0;
+      const number = slot * slotNumbers;
+      if (this.#memory.numbers[number + offsets.number.used] === 0) return slot;
+      const usedMs = this.#memory.numbers[number + offsets.number.lastUsedMs] ?? 0;
       if (usedMs >= oldestMs) continue;
       oldest = slot;
       oldestMs = usedMs;
     }
-    counts.leftOut++;
-    if (oldest !== -1) counts.restored--;
     return oldest;
   }
 

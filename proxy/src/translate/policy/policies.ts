@@ -49,6 +49,8 @@ export interface PolicyState {
   /** Of the global part, of authentication, and of expressions that read an identity that nothing verifies. */
   readonly findings: readonly FindingOf<"ProxyPolicy">[];
   readonly refusedPolicies: RefusedPolicies;
+  /** As `TranslateOptions.keepsCounters`. */
+  readonly keepsCounters: boolean;
 }
 
 /** All policies, and the limits of each target. */
@@ -70,7 +72,7 @@ export function* attachPolicies(
   context: TranslationContext,
   { gateways, routes: states, references, conflicts }: PolicyTargets,
 ): Steps<AttachedPolicies> {
-  const { readyReplicas, refusedPolicies, hints, placeOf } = context;
+  const { readyReplicas, refusedPolicies, keepsCounters, hints, placeOf } = context;
   const policies = context.index.resources.ProxyPolicy;
   const routes = indexRoutes(states);
   const placesOf = targetPlaces(placeOf, gateways, routes);
@@ -114,7 +116,7 @@ export function* attachPolicies(
       return { targetRef, rejection: unattached && { ...unattached, path: ["spec", "targetRefs", index] } };
     });
     return {
-      ...{ policy, targets, global, refusedPolicies },
+      ...{ policy, targets, global, refusedPolicies, keepsCounters },
       authenticates: authentication !== undefined,
       findings: [...(authentication?.findings ?? []), ...findings, ...authenticated.findingsOf(policy)],
     };

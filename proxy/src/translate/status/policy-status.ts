@@ -17,7 +17,7 @@ function ancestorStatus(state: PolicyState, target: TargetState): AncestorStatus
   return {
     ancestorRef: sectionName === undefined ? ref : { ...ref, sectionName },
     controllerName,
-    conditions: [acceptedCondition(state), attachedCondition(state, target)],
+    conditions: [acceptedCondition(state), attachedCondition(state, target), ...volatileCondition(state, target)],
   };
 }
 
@@ -52,6 +52,27 @@ function attachedCondition(state: PolicyState, { rejection }: TargetState): Poli
   }
   const message = enforcedMessage(state, parts);
   return { type: "Attached", status: "True", reason: "Attached", message, ...generation };
+}
+
+/** Entries that a message names at most. */
+const maxFields = 5;
+
+/** Units of windows that users expect to be counted over a restart of the proxy. */
+const longUnits: ReadonlySet<string | undefined> = new Set(["Days", "Weeks", "Months"]);
+
+function volatileCondition(state: PolicyState, { rejection }: TargetState): readonly PolicyCondition[] {
+  if (state.keepsCounters || rejection !== undefined || enforcedParts(state).length === 0) return [];
+  const { local, global } = state.policy.spec.traffic.rateLimit;
+  const isLong = ({ unit }: { readonly unit?: string | undefined }): boolean => longUnits.has(unit);
+  const fields = [
+    ...local.flatMap((entry, at) => (isLong(entry) ? `local[${at}]` : [])),
+    ...(global?.fallback ?? []).flatMap((entry, at) => (isLong(entry) ? `global.fallback[${at}]` : [])),
+  ];
+  if (fields.length === 0) return [];
+  const shown = fields.length > maxFields ? [...fields.slice(0, maxFields), "…"] : fields;
+  const message = `the counters of ${shown.join(", ")} start from zero with each start of the proxy; --state-dir keeps them`;
+  const generation = observed(state.policy.metadata.generation);
+  return [{ type: "VolatileCounters", status: "True", reason: "NoStateDirectory", message, ...generation }];
 }
 
 const rejectedMessage = "the current version is invalid, and no valid version is known";
