@@ -23,7 +23,7 @@ import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import { defaultUpgradeProtocols, mayBeAllowed } from "../listen/upgrade-protocol.ts";
 import { proxyLogModules } from "./log-modules.ts";
-import { memoryPlan } from "./memory-plan.ts";
+import { memoryPlan, plannedCpus } from "./memory-plan.ts";
 import { accessLogModes } from "../telemetry/access-log.ts";
 import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
 import { defaultPathRules, pathChoices } from "../routing/path-rules.ts";
@@ -52,7 +52,9 @@ const protocolList: SettingKind<readonly string[]> = {
   },
 };
 
-const memory = memoryPlan(availableParallelism(), process.constrainedMemory());
+const memoryLimit = process.constrainedMemory();
+const isInPod = process.env["KUBERNETES_SERVICE_HOST"] !== undefined;
+const memory = memoryPlan(plannedCpus(availableParallelism(), memoryLimit, isInPod), memoryLimit);
 
 /** The settings by name: flag, environment variable, values, default and help. A flag overrides its variable. */
 export const proxySettings = {
@@ -82,7 +84,7 @@ export const proxySettings = {
     flag: "workers",
     env: "WORKERS",
     default: String(memory.workers),
-    defaultText: "CPUs, at most one per 192 MiB of the remaining memory limit",
+    defaultText: "CPUs, at most one per 192 MiB of the remaining memory limit, and 2 in a pod without a memory limit",
     help: "Worker threads, each with its own event loop; local limits are exact over all of them. Under a memory limit (cgroup) they share what remains after 128 MiB and --max-body-memory.",
   },
   listenAddress: {
