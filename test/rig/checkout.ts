@@ -13,9 +13,9 @@ const hiddenFolder = "/tmp";
 /** A folder at a path that pods can see. */
 export interface VisibleFolder {
   /** Returns the path in pods of a file in the folder; other paths are unchanged. */
-  pathOf(file: string): string;
+  readonly pathOf: (file: string) => string;
   /** Removes the second path. */
-  remove(): Promise<void>;
+  readonly remove: () => Promise<void>;
 }
 
 /**

@@ -1,5 +1,6 @@
 /** All settings of the proxy. `docs/settings.md` and `--help` are generated from this table. */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
+import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import { literalAddress, specialKind } from "@gatewayproxy/runtime/ip-address";
@@ -53,7 +54,8 @@ const protocolList: SettingKind<readonly string[]> = {
 };
 
 const memoryLimit = process.constrainedMemory();
-const isInPod = process.env["KUBERNETES_SERVICE_HOST"] !== undefined;
+// Each pod with a ServiceAccount has this folder.
+const isInPod = existsSync("/var/run/secrets/kubernetes.io");
 const memory = memoryPlan(plannedCpus(availableParallelism(), memoryLimit, isInPod), memoryLimit);
 
 /** The settings by name: flag, environment variable, values, default and help. A flag overrides its variable. */
