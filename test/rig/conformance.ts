@@ -18,6 +18,7 @@ import { experimentalFeatures, supportedFeatures } from "../../proxy/src/control
 import { gatewayApiCrds, requireRigProgram } from "./binaries.ts";
 import { type ControlPlane, startControlPlane } from "./control-plane.ts";
 import { Daemon } from "./daemon.ts";
+import { visibleFolder } from "./checkout.ts";
 import { applyDefinitions } from "./definitions.ts";
 import { nodeAddress, startFakeNode } from "./fake-node.ts";
 import { startLoadBalancer } from "./load-balancer.ts";
@@ -69,7 +70,10 @@ async function main(args: readonly string[]): Promise<number> {
   const undo: (() => Promise<void>)[] = [() => plane.stop()];
   try {
     await install(plane);
-    const proxy = `host:${process.execPath} ${join(repository, "proxy", "src", "main.ts")}`;
+    const checkout = await visibleFolder(repository, `checkout-${podPrefix}`);
+    undo.push(() => checkout.remove());
+    const main = join(repository, "proxy", "src", "main.ts");
+    const proxy = `host:${checkout.pathOf(process.execPath)} ${checkout.pathOf(main)}`;
     const node = await startFakeNode(plane, { images: { [image]: proxy, ...suiteImages() }, podPrefix });
     undo.push(() => node.stop());
     const balancer = startLoadBalancer(plane, [usableAddress]);

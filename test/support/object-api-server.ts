@@ -7,7 +7,6 @@ import type { AddressInfo } from "node:net";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { onTestFinished } from "vitest";
 import { fieldsOf, isObject, type KubeObject } from "../../proxy/src/kube/object.ts";
 
 export interface ObjectApiServer {
@@ -55,6 +54,15 @@ interface Watcher {
 
 /** Serves until the test ends. */
 export async function startObjectApiServer(): Promise<ObjectApiServer> {
+  const server = await openObjectApiServer();
+  // Benchmarks use the server outside of tests, where this module cannot be loaded.
+  const { onTestFinished } = await import("vitest");
+  onTestFinished(() => server.close());
+  return server;
+}
+
+/** Serves until it is closed. */
+export async function openObjectApiServer(): Promise<ObjectApiServer & { close(): Promise<void> }> {
   const objects = new Map<string, KubeObject>();
   const changes: Change[] = [];
   const watchers = new Set<Watcher>();
@@ -184,13 +192,13 @@ export async function startObjectApiServer(): Promise<ObjectApiServer> {
     "current-context": "c",
   };
   await writeFile(kubeconfig, JSON.stringify(config));
-  onTestFinished(async () => {
-    server.closeAllConnections();
-    server.close();
-    await rm(folder, { recursive: true });
-  });
   return {
     kubeconfig,
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await rm(folder, { recursive: true });
+    },
     put,
     restore(collection, added) {
       for (const watcher of watchers) {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { bytesPerWorker, mainBytes, memoryPlan, workerHeapMib } from "./memory-plan.ts";
+import { bytesPerWorker, mainBytes, memoryPlan, plannedCpus, workerHeapMib } from "./memory-plan.ts";
 
 const mib = 1024 * 1024;
 
@@ -43,5 +43,18 @@ test.each([
   "the heap of each of %d workers with %d bytes, %d MiB of them for bodies, has %s MiB",
   (workers, limit, bodies, heap) => {
     expect(workerHeapMib(workers, limit, bodies * mib)).toBe(heap);
+  },
+);
+
+test.each([
+  [32, 0, true, 2],
+  [32, 2 ** 60, true, 2],
+  [1, 0, true, 1],
+  [32, 1024 ** 3, true, 32],
+  [32, 0, false, 32],
+])(
+  "of %i CPUs under a limit of %d bytes, in a pod: %s, workers are planned for %i",
+  (cpus, limit, isInPod, planned) => {
+    expect(plannedCpus(cpus, limit, isInPod)).toBe(planned);
   },
 );

@@ -18,6 +18,20 @@ const minBodyBytes = 32 * mib;
 const maxLimit = 2 ** 50;
 const minWorkerHeapMib = 128;
 
+/** The maximum number of workers in a pod without a memory limit. */
+const maxUnboundedWorkers = 2;
+
+/**
+ * Returns the number of CPUs for which workers are planned. A pod without a limit sees all CPUs of its node, which it
+ * shares with other pods, and each worker takes memory that the pod has not requested.
+ *
+ * @param limit As for `memoryPlan`.
+ */
+export function plannedCpus(cpus: number, limit: number, isInPod: boolean): number {
+  const hasLimit = limit > 0 && limit <= maxLimit;
+  return isInPod && !hasLimit ? Math.min(cpus, maxUnboundedWorkers) : cpus;
+}
+
 /** The number of workers, and maximum amounts of memory of the process in bytes. */
 export interface MemoryPlan {
   readonly workers: number;

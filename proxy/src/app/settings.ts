@@ -1,5 +1,6 @@
 /** All settings of the proxy. `docs/settings.md` and `--help` are generated from this table. */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
+import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import { literalAddress, specialKind } from "@gatewayproxy/runtime/ip-address";
@@ -23,7 +24,7 @@ import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import { defaultUpgradeProtocols, mayBeAllowed } from "../listen/upgrade-protocol.ts";
 import { proxyLogModules } from "./log-modules.ts";
-import { memoryPlan } from "./memory-plan.ts";
+import { memoryPlan, plannedCpus } from "./memory-plan.ts";
 import { accessLogModes } from "../telemetry/access-log.ts";
 import { tracedAlways } from "../telemetry/spans/request-tracing.ts";
 import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
@@ -53,7 +54,10 @@ const protocolList: SettingKind<readonly string[]> = {
   },
 };
 
-const memory = memoryPlan(availableParallelism(), process.constrainedMemory());
+const memoryLimit = process.constrainedMemory();
+// Each pod with a ServiceAccount has this folder.
+const isInPod = existsSync("/var/run/secrets/kubernetes.io");
+const memory = memoryPlan(plannedCpus(availableParallelism(), memoryLimit, isInPod), memoryLimit);
 
 /** The settings by name: flag, environment variable, values, default and help. A flag overrides its variable. */
 export const proxySettings = {
@@ -83,7 +87,7 @@ export const proxySettings = {
     flag: "workers",
     env: "WORKERS",
     default: String(memory.workers),
-    defaultText: "CPUs, at most one per 192 MiB of the remaining memory limit",
+    defaultText: "CPUs, at most one per 192 MiB of the remaining memory limit, and 2 in a pod without a memory limit",
     help: "Worker threads, each with its own event loop; local limits are exact over all of them. Under a memory limit (cgroup) they share what remains after 128 MiB and --max-body-memory.",
   },
   listenAddress: {

@@ -22,11 +22,11 @@ import {
 import { StatusWriter } from "../status/writer.ts";
 import { contained } from "../translate/containment.ts";
 import { secretSelections } from "../translate/reference/selected-secrets.ts";
-import type { ValidCredentials } from "../translate/tls/credentials.ts";
 import { ClassFinalizer } from "./class-finalizer.ts";
 import { DefinitionWatch, supportedVersion } from "./definitions.ts";
 import { LeaderElection } from "./lease.ts";
 import { clusterStatuses, controllerObjects, type Plan, planFor } from "./plan.ts";
+import { hasSamePlan } from "./plan-input.ts";
 import { noProvisionErrors, type ProvisionErrors, Provisioner } from "./provision/provisioner.ts";
 import { type ProxyDefaults, workloadName } from "./provision/workload.ts";
 import { rememberedCredentials } from "./remembered-credentials.ts";
@@ -92,8 +92,8 @@ export class Controller {
   readonly #election: LeaderElection;
   readonly #changes: Coalescer;
   #configuration: KubernetesConfiguration | undefined;
-  /** The last valid credentials; undefined before the first plan. */
-  #credentials: ValidCredentials | undefined;
+  /** The last plan, and the configuration from which it was computed. */
+  #planned: { readonly plan: Plan; readonly from: KubernetesConfiguration } | undefined;
   /** The errors of the last provisioning. */
   #errors: ProvisionErrors = noProvisionErrors;
   #loggedProblems: ReadonlySet<string> = new Set();
@@ -224,11 +224,8 @@ export class Controller {
       log.debug({ forbiddenKinds }, "pass skipped: no permission to read Gateways");
       return;
     }
-    const before = this.#credentials ?? rememberedCredentials(resources);
-    const plan = await runInSlices(planFor(configuration, this.#options.defaults, before));
     // Computed also while another replica leads, because a new leader needs the last valid credentials.
-    this.#credentials = plan.credentials;
-    this.#logCulprits(plan.culprits);
+    const plan = await this.#planOf(configuration);
     if (!this.#isLeader) {
       log.debug({}, "pass skipped: another replica leads");
       return;
@@ -251,6 +248,17 @@ export class Controller {
       errors.gateways.size === 0 && errors.withheld.size === 0 && this.#provisioner.listError === undefined;
     if (!isProvisioned || !isWritten || !areFinalizersSet) this.#retryLater();
     else this.#backoff.reset();
+  }
+
+  /** Computes the plan of a configuration, or returns the last one if only statuses differ. */
+  async #planOf(configuration: KubernetesConfiguration): Promise<Plan> {
+    const last = this.#planned;
+    if (last !== undefined && hasSamePlan(last.from, configuration)) return last.plan;
+    const before = last?.plan.credentials ?? rememberedCredentials(configuration.resources);
+    const plan = await runInSlices(planFor(configuration, this.#options.defaults, before));
+    this.#planned = { plan, from: configuration };
+    this.#logCulprits(plan.culprits);
+    return plan;
   }
 
   /** Writes all statuses that differ. Resolves with false if one was not written. */

@@ -19,7 +19,6 @@ import type {
   Statuses,
 } from "../api/status.ts";
 import type { KubeObject } from "../kube/object.ts";
-import type { KubernetesConfiguration } from "../source/kubernetes/kubernetes-source.ts";
 import type { ClusterStatuses } from "../status/cluster-statuses.ts";
 import { withPending } from "../status/pending-policies.ts";
 import { policySummary } from "../status/policy-summary.ts";
@@ -42,6 +41,7 @@ import {
   selectedKeys,
   withoutSelectedLabels,
 } from "./provision/infrastructure.ts";
+import type { PlanInput } from "./plan-input.ts";
 import { ownerKey } from "./provision/names.ts";
 import type { Parameters } from "./provision/parameter-keys.ts";
 import { parametersOf, refOf } from "./provision/parameters.ts";
@@ -75,8 +75,6 @@ export function* controllerObjects(resources: ResourceSet): Steps<readonly Named
   });
   return [...(yield* namedObjects(resources)), ...parameters];
 }
-
-type PlanInput = Pick<KubernetesConfiguration, "resources" | "rejected" | "unreadable">;
 
 /**
  * Computes the plan for a configuration. An object whose processing fails is left out, and its status reports that.

@@ -77,25 +77,25 @@ function withStatuses(resources: ResourceSet, { statuses }: Plan): ResourceSet {
 }
 
 describe("a controller that starts while a Secret is malformed", () => {
-  const former = planOf(
+  const previous = planOf(
     resourcesOf(manifests(malformed)),
     planOf(resourcesOf(manifests(valid)), noCredentials).credentials,
   );
-  const stored = withStatuses(resourcesOf(manifests(malformed)), former);
+  const stored = withStatuses(resourcesOf(manifests(malformed)), previous);
 
-  test("has the statuses of the former leader, which say that the previous content stays in force", () => {
-    const messages = JSON.stringify(former.statuses);
+  test("has the statuses of the previous leader, which say that the previous content stays in force", () => {
+    const messages = JSON.stringify(previous.statuses);
     expect(messages).toMatch(/its previous certificate, valid until [^ ]+, stays in force where it is known/);
     expect(messages).toContain("its previous content stays in force where it is known");
     const plan = planOf(stored, rememberedCredentials(stored));
-    expect(plan.statuses).toEqual(former.statuses);
+    expect(plan.statuses).toEqual(previous.statuses);
     // And still has them in its next pass.
     const next = withStatuses(resourcesOf(manifests(malformed)), plan);
-    expect(planOf(next, plan.credentials).statuses).toEqual(former.statuses);
+    expect(planOf(next, plan.credentials).statuses).toEqual(previous.statuses);
   });
 
   test("does not take a younger Secret of the same name for it", () => {
-    const younger = withStatuses(resourcesOf(manifests(malformed, "2026-03-01T00:00:00Z")), former);
+    const younger = withStatuses(resourcesOf(manifests(malformed, "2026-03-01T00:00:00Z")), previous);
     const [status] = planOf(younger, rememberedCredentials(younger)).statuses.gateways;
     expect(status?.listeners[0]?.conditions).toContainEqual(
       expect.objectContaining({ type: "Programmed", status: "False", reason: "Invalid" }),
@@ -103,7 +103,7 @@ describe("a controller that starts while a Secret is malformed", () => {
   });
 
   test("needs no memory of content that is valid", () => {
-    const mended = withStatuses(resourcesOf(manifests(valid)), former);
+    const mended = withStatuses(resourcesOf(manifests(valid)), previous);
     expect(JSON.stringify(planOf(mended, rememberedCredentials(mended)).statuses)).not.toContain("previous");
   });
 

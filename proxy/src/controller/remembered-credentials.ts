@@ -1,5 +1,5 @@
 /**
- * What a controller that starts can know of credentials that became malformed before: the statuses that a former leader
+ * What a controller that starts can know of credentials that became malformed before: the statuses that a previous leader
  * wrote say which previous content stays in force in the proxies. Without them the new leader would report listeners as
  * not programmed that are served. Pure.
  */

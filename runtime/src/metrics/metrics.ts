@@ -203,7 +203,7 @@ export function mergeMetrics(snapshots: readonly MetricsSnapshot[]): MetricsSnap
  */
 export class SeriesBound {
   readonly #maxSeries: number;
-  readonly #admitted = new Map<string, Set<string>>();
+  readonly #kept = new Map<string, Set<string>>();
 
   /** @param maxSeries of each counter and gauge. A histogram gets a 25th of them, because each has many lines. */
   constructor(maxSeries: number) {
@@ -214,13 +214,13 @@ export class SeriesBound {
   bounded({ name, type }: MetricDeclaration, series: readonly SeriesSnapshot[]): readonly SeriesSnapshot[] {
     const max = type === "histogram" ? Math.ceil(this.#maxSeries / 25) : this.#maxSeries;
     const keyed = series.map((each) => ({ each, key: JSON.stringify(each.labels) }));
-    const before = this.#admitted.get(name) ?? new Set<string>();
-    const admitted = new Set(keyed.filter(({ key }) => before.has(key)).map(({ key }) => key));
-    for (const { key } of keyed) if (admitted.size < max) admitted.add(key);
-    this.#admitted.set(name, admitted);
-    if (admitted.size === series.length) return series;
+    const before = this.#kept.get(name) ?? new Set<string>();
+    const kept = new Set(keyed.filter(({ key }) => before.has(key)).map(({ key }) => key));
+    for (const { key } of keyed) if (kept.size < max) kept.add(key);
+    this.#kept.set(name, kept);
+    if (kept.size === series.length) return series;
     const labelled = keyed.map(({ each, key }) =>
-      admitted.has(key) ? each : { labels: each.labels.map(() => other), data: each.data },
+      kept.has(key) ? each : { labels: each.labels.map(() => other), data: each.data },
     );
     return mergeMetrics([[{ name, series: labelled }]])[0]?.series ?? [];
   }

@@ -235,7 +235,7 @@ describe("objects that are as they should be", () => {
     });
   const account = accountWith({ team: "a" });
 
-  /** The objects as a former leader has applied them. */
+  /** The objects as a previous leader has applied them. */
   async function appliedBefore(...desired: ReturnType<typeof accounts>): Promise<readonly KubeObject[]> {
     const { provisioner, bodies } = await provisioning();
     await provisioner.reconcile(provision(...desired));
