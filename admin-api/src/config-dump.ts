@@ -311,6 +311,10 @@ const localEntry = z.object({
   when: z.string().optional().describe("CEL condition; the entry applies unless it is false."),
   amountFrom: z.string().optional().describe("CEL expression of the amount, in place of `amount`."),
   cost: z.string().optional().describe("CEL expression of the units that a request or its response costs."),
+  reserve: z
+    .enum(["Estimate"])
+    .optional()
+    .describe("Requests hold an estimate of their cost until their response is charged; absent: they hold nothing."),
   unpriced: z
     .enum(["Refuse", "Allow"])
     .optional()

@@ -159,6 +159,8 @@ const accepted: readonly (readonly [string, object])[] = [
   ["the smallest spend", local({ spend: "0.000001", unit: "Hours", unpriced: "Refuse" })],
   ["the largest spend of a sliding window", local({ spend: "4294.967295", unit: "Hours", window: "Sliding" })],
   ["spend in fallback", globally({ fallback: [{ spend: "1", unit: "Hours", unpriced: "Allow" }] })],
+  ["a reservation of tokens", local({ tokens: 1, unit: "Hours", reserve: "Estimate", key: "source.address" })],
+  ["a reservation of spend", local({ spend: "1", unit: "Hours", window: "Sliding", reserve: "Estimate" })],
   ["prices", ai({ prices: { a: { input: "0.25", cachedInput: "0.025", cacheCreation: "1", output: "2.00" } } })],
   [
     "the largest and the smallest price",
@@ -250,6 +252,9 @@ const rejected: readonly (readonly [string, object])[] = [
   ["spend, and requests", local({ ...entry, spend: "1" })],
   ["unpriced without spend", local({ ...entry, unpriced: "Allow" })],
   ["another unpriced", local({ spend: "1", unit: "Hours", unpriced: "Deny" })],
+  ["a reservation of requests", local({ ...entry, reserve: "Estimate" })],
+  ["a reservation of requests in progress", local({ concurrent: 1, reserve: "Estimate" })],
+  ["another reservation", local({ tokens: 1, unit: "Hours", reserve: "Maximum" })],
   ["no prices", ai({ prices: {} })],
   ["129 prices", ai({ prices: pricesOf(129) })],
   ["a price of a model without a name", ai({ prices: { "": { input: "1", output: "1" } } })],

@@ -35,10 +35,19 @@ export interface Terms {
   readonly replicas?: number | true | undefined;
   readonly when?: string | undefined;
   readonly cost?: string | undefined;
+  readonly reserve?: LocalEntry["reserve"] | undefined;
 }
 
 /** Describes what else decides: `in the bucket team-a`, `a share of 3 replicas`, `when jwt.tier != "gold"`. */
-export function describeTerms({ window, timeZone = "UTC", bucket, replicas, when, cost }: Terms): readonly string[] {
+export function describeTerms({
+  window,
+  timeZone = "UTC",
+  bucket,
+  replicas,
+  when,
+  cost,
+  reserve,
+}: Terms): readonly string[] {
   const shared = replicas === true ? "for all replicas together" : `a share of ${counted(replicas ?? 1, "replica")}`;
   return [
     ...(window === "Sliding" ? ["in a sliding window"] : []),
@@ -46,6 +55,7 @@ export function describeTerms({ window, timeZone = "UTC", bucket, replicas, when
     ...(bucket === undefined ? [] : [`in the bucket ${bucket}`]),
     ...(replicas === undefined ? [] : [shared]),
     ...(cost === undefined ? [] : [`at a cost of ${cost}`]),
+    ...(reserve === undefined ? [] : ["reserved by estimates"]),
     ...(when === undefined ? [] : [`when ${when}`]),
   ];
 }

@@ -129,7 +129,7 @@ describe("a local entry", () => {
     [
       "a field of its own",
       { ...entry, burts: 5 },
-      '.burts: unknown field "burts", accepted are name, requests, tokens, spend, unpriced, concurrent, unit, every, window, timeZone, burst, key, when, limit, cost, bucket, shareAcrossReplicas, mode; did you mean "burst"?',
+      '.burts: unknown field "burts", accepted are name, requests, tokens, spend, unpriced, concurrent, unit, every, window, timeZone, burst, key, when, limit, cost, reserve, bucket, shareAcrossReplicas, mode; did you mean "burst"?',
     ],
     [
       "a name with capitals",

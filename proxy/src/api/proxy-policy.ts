@@ -176,6 +176,12 @@ const entryFields = {
     .describe(
       "CEL expression for the units that a request costs: over the request if requests are counted, over the request and its response if tokens or spend are counted. Spend is in millionths of the currency, as `llm.cost`. Fractions are rounded up. Without a value or with a negative one, the cost is 1 request, all tokens, or `llm.cost`.",
     ),
+  reserve: z
+    .enum(["Estimate"])
+    .optional()
+    .describe(
+      "Estimate: before the response, the request holds what it may cost: its prompt, and the output that it allows or that the model usually has. It is allowed only where that fits, or where the window has no units counted. The usage of the response replaces the hold. Accepted together with tokens and spend only. Without it, requests are allowed while any units remain.",
+    ),
   bucket: entryName
     .optional()
     .describe(
@@ -212,6 +218,10 @@ const entryRules = publishRules(
     rule: "has(self.window) && self.window == 'Calendar' ? has(self.unit) && self.unit in ['Days', 'Weeks', 'Months'] : !has(self.unit) || self.unit != 'Months'",
     message: "accepted are Days, Weeks and Months with window Calendar, and all but Months without it",
   },
+  {
+    rule: "!has(self.reserve) || has(self.tokens) || has(self.spend)",
+    message: "reserve is accepted together with tokens and spend only",
+  },
   { rule: "!has(self.unpriced) || has(self.spend)", message: "unpriced is accepted together with spend only" },
   {
     rule: `!has(self.spend) || !has(self.window) || self.window != 'Sliding' || !self.spend.matches('${spendPattern.source}') || double(self.spend) <= ${maxSlidingSpend}`,
@@ -229,6 +239,7 @@ interface EntryFields {
   readonly concurrent?: number | undefined;
   readonly spend?: string | undefined;
   readonly unpriced?: string | undefined;
+  readonly reserve?: string | undefined;
   readonly every?: number | undefined;
   readonly burst?: number | undefined;
   readonly limit?: string | undefined;
@@ -257,6 +268,9 @@ function checkEntry(entry: EntryFields, context: z.core.$RefinementCtx): void {
   }
   if (entry.unpriced !== undefined && money === undefined) {
     report("unpriced is accepted together with spend only", "unpriced");
+  }
+  if (entry.reserve !== undefined && (tokens ?? money) === undefined) {
+    report("reserve is accepted together with tokens and spend only", "reserve");
   }
   if (burst !== undefined && (limit ?? bucket) !== undefined) {
     report("burst is not accepted together with limit or bucket", "burst");

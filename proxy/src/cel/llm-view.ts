@@ -21,6 +21,18 @@ export interface LlmView {
   readonly reasoningTokens?: number | undefined;
   /** What the response cost, in micro-units of the currency. */
   readonly cost?: number | undefined;
+  /** What the request may use at most, for entries that reserve it; absent if it generates nothing. No expression reads it. */
+  readonly estimate?: EstimatedUsage | undefined;
   /** Whether the backend has a price for the model; absent if the request may cost nothing. No expression reads it. */
   readonly isPriced?: boolean | undefined;
+}
+
+/** The usage of a response that is not known yet. */
+export interface EstimatedUsage {
+  readonly input?: number;
+  readonly output?: number;
+  readonly total: number;
+  /** In micro-units of the currency; absent without a price. */
+  readonly cost?: number;
+  readonly estimated: boolean;
 }

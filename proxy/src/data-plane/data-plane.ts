@@ -3,6 +3,7 @@
  * request by the rules of the snapshot that is current when the request begins. Connections, pools and counters outlive
  * snapshots.
  */
+import { OutputMeans } from "../pipeline/output-means.ts";
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { type Logger, silentLogger } from "@gatewayproxy/runtime/log";
@@ -100,6 +101,7 @@ export interface DataPlaneOptions
     | "trustedHops"
     | "ipv6PrefixLength"
     | "abandonedResponses"
+    | "outputMeans"
   > {
   /** Receives the events of connections and requests, for metrics and the access log. */
   readonly observer: DataPlaneObserver;
@@ -199,6 +201,7 @@ export class DataPlane {
   readonly #retired = new Map<OpenBind, Promise<void>>();
   readonly #streamIdleTimeouts: StreamIdleTimeouts | undefined;
   readonly #abandonedResponses: AbandonedResponses;
+  readonly #outputMeans = new OutputMeans();
   readonly #upgradeProtocols: UpgradeProtocols;
   readonly #bodies: BodyBudget;
   readonly #clients: ClientConnections;
@@ -413,6 +416,7 @@ export class DataPlane {
       tracing: this.#options.tracing,
       pathRules: this.#requestRules.path,
       abandonedResponses: this.#abandonedResponses,
+      outputMeans: this.#outputMeans,
       live: new LinkedSet(),
       denied: (record, denial) => observer.denied(record, denial),
       started: () => observer.requestStarted(bind),

@@ -22,6 +22,8 @@ export interface LocalLimit extends LimitResponses {
   readonly counts: "requests" | "tokens" | "concurrent" | "spend";
   /** Only for `spend`: requests for models without a price are allowed, and cost nothing. Absent: they are denied. */
   readonly allowsUnpriced?: true;
+  /** Only for `tokens` and `spend`: a request holds an estimate of its cost until its response is charged. Absent: it holds nothing. */
+  readonly reserves?: true;
   /** The amount per window, or at once for `concurrent`; at least 1. */
   readonly amount: number;
   /** Allowed in addition to `amount`; full at the start, and 0 for tokens and spend. */

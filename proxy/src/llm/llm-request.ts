@@ -1,4 +1,6 @@
 /** Reads the model and the stream option from the body of an LLM request, without changes to the body. */
+import type { TokenUsage } from "../ir/usage.ts";
+import { allowedOutputNames, allowedOutputOf } from "./allowed-output.ts";
 import type { JsonMember, JsonReading, MemberNames } from "./request-json.ts";
 
 /** The members of an LLM request that limits and usage depend on. */
@@ -9,12 +11,16 @@ export interface LlmRequest {
   readonly clientModel?: string | undefined;
   /** Whether the request is for a stream; undefined without a JSON body. */
   readonly streaming?: boolean | undefined;
+  /** The output tokens that the request allows, for all of its choices together; undefined if it does not say. */
+  readonly allowedOutput?: number | undefined;
+  /** What the request may use, for limits that reserve it; absent before its backend is picked, and if it generates nothing. */
+  readonly estimate?: TokenUsage | undefined;
   /** Whether the picked backend has a price for the model; absent before it is picked, and if the request may cost nothing. */
   readonly isPriced?: boolean | undefined;
 }
 
 /** The members that are read from a body. */
-export const llmRequestNames: MemberNames = { model: [], stream: [] };
+export const llmRequestNames: MemberNames = { model: [], stream: [], ...allowedOutputNames };
 
 /** The maximum length of a model name, in bytes of its JSON text. */
 const maxModelBytes = 1024;
@@ -37,12 +43,14 @@ export function readLlmRequest(reading: JsonReading): LlmRequest | "notObject" |
   const models = new Set<unknown>();
   let streaming = false;
   for (const member of object.members) {
+    if (member.name in allowedOutputNames) continue;
     if (member.name === "stream") streaming = body.toString("latin1", member.start, member.end) === "true";
     else models.add(stringValueOf(body, member));
   }
   if (models.size > 1) return "twoModels";
   const [model] = models;
-  return { requestModel: typeof model === "string" ? model : undefined, streaming };
+  const allowedOutput = allowedOutputOf(body, object);
+  return { requestModel: typeof model === "string" ? model : undefined, streaming, allowedOutput };
 }
 
 /** Returns the value if it is a string that is not too long for a model name. */

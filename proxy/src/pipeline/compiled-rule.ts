@@ -50,6 +50,8 @@ export interface CompiledRule {
   readonly globalLimits: GlobalLimitSet | undefined;
   /** Whether a limit counts the tokens of responses. */
   readonly countsTokens: boolean;
+  /** Whether a limit reserves estimates of requests. */
+  readonly reserves: boolean;
   /** Whether a backend of the rule has prices, for which the model of a request must be known. */
   readonly hasPrices: boolean;
   /** Whether a limit denies requests for models without a price. */
@@ -179,6 +181,7 @@ export function compileRule(
     globalLimits,
     countsTokens: limits.countsTokens || globalLimits?.countsTokens === true,
     hasPrices: targets.flatMap(backendsOf).some(({ ai }) => ai?.prices !== undefined),
+    reserves: limits.reserves || globalLimits?.reserves === true,
     requiresPrice: limits.requiresPrice || globalLimits?.requiresPrice === true,
     usageChunk: usageChunkOf(rule),
     isClosed: rule.refusedPolicies !== undefined,

@@ -1,5 +1,6 @@
 /** The services that the requests of a bind share. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { OutputMeans } from "./output-means.ts";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTracing } from "../telemetry/spans/request-tracing.ts";
@@ -18,6 +19,8 @@ export interface StageServices {
   readonly abandonedResponses: AbandonedResponses;
   /** The spans of requests; absent if they are not exported. */
   readonly tracing?: RequestTracing | undefined;
+  /** The mean output of models, for requests that do not say how much they allow. */
+  readonly outputMeans: OutputMeans;
   /** Called when a limit denies the request, before the response. */
   readonly denied: (record: RequestRecord, denial: Denial) => void;
   /** Called once for each copy that is due; `backend` is the key of the mirror's backend. */

@@ -113,8 +113,8 @@ export function authenticationResult({ policies }: Authenticator, result: Authen
  * have counted it.
  */
 export function localPolicy(figures: EntryFigures, isCounted: boolean): TraceMessage {
-  const { limit, key, capacity, used, units, outcome } = figures;
-  const cost = isCounted && outcome === "allowed" && !isChargedLater(limit.counts) ? units : 0;
+  const { limit, key, capacity, used, units, held, outcome } = figures;
+  const cost = isCounted && outcome === "allowed" ? (isChargedLater(limit.counts) ? held : units) : 0;
   const { policy, target, mode, entry, name, counts, when } = limit;
   return {
     type: "policy",

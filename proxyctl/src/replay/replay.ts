@@ -120,8 +120,10 @@ export function replayRequests(replay: LimitReplay, recorded: readonly ReplayedR
 function priced(replay: LimitReplay, request: ReplayedRequest): ReplayedRequest {
   if (request.usage === undefined) return request;
   const usage = replay.priced(request, request.usage);
-  if (request.backend === undefined) return { ...request, usage };
-  const llm = { ...request.view.llm, isPriced: usage.cost !== undefined };
+  // A log does not have what a request allowed, so entries that reserve hold what it used.
+  const estimated = { ...request.view.llm, estimate: usage };
+  if (request.backend === undefined) return { ...request, usage, view: { ...request.view, llm: estimated } };
+  const llm = { ...estimated, isPriced: usage.cost !== undefined };
   return { ...request, usage, view: { ...request.view, llm } };
 }
 

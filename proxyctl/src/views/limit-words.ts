@@ -18,6 +18,7 @@ export function describeLocal(entry: LocalEntry): string {
     bucket === undefined ? undefined : `in bucket ${bucket}`,
     shareAcrossReplicas ? "shared by the replicas" : undefined,
     cost === undefined ? undefined : `at a cost of ${cost}`,
+    entry.reserve === undefined ? undefined : "reserved by estimates",
     when === undefined ? undefined : `when ${when}`,
     mode === "Shadow" ? "(shadow)" : undefined,
   ];

@@ -77,9 +77,16 @@ function describeLimit(entry: ReplayedLimit): string {
   return entry.kind === "local" ? describeLocal(asEntry(entry.limit)) : describeDescriptors(entry.limit);
 }
 
-function asEntry({ unitCount = 1, window, ...limit }: LocalLimit): Parameters<typeof describeLocal>[0] {
+function asEntry({ unitCount = 1, window, reserves, ...limit }: LocalLimit): Parameters<typeof describeLocal>[0] {
   const timeZone = window?.kind === "Calendar" ? window.timeZone : undefined;
-  return { ...limit, every: unitCount, window: window?.kind ?? "Fixed", timeZone, shareAcrossReplicas: false };
+  return {
+    ...limit,
+    ...(reserves && { reserve: "Estimate" as const }),
+    every: unitCount,
+    window: window?.kind ?? "Fixed",
+    timeZone,
+    shareAcrossReplicas: false,
+  };
 }
 
 /** Describes `domain "chat": requests by user, tokens by user and model (shadow)`. */

@@ -90,6 +90,7 @@ function dumpGlobal(limit: GlobalLimit): NonNullable<DumpedPolicy["global"]> {
     fallback: fallback.map((entry) =>
       dumpEntry({
         ...entry,
+        ...(entry.reserves === true && { reserve: "Estimate" }),
         ...(entry.counts === "spend" && { unpriced: entry.allowsUnpriced === true ? "Allow" : "Refuse" }),
         windows: describeWindow(entry.window),
       }),
@@ -100,6 +101,7 @@ function dumpGlobal(limit: GlobalLimit): NonNullable<DumpedPolicy["global"]> {
 /** The fields of an entry that are dumped, present or undefined. */
 type EntryFields = Pick<LocalLimit, "counts" | "amount" | "burst" | "mode"> & {
   readonly unpriced?: "Refuse" | "Allow" | undefined;
+  readonly reserve?: "Estimate" | undefined;
 } & {
   readonly [Field in "name" | "key" | "when" | "amountFrom" | "cost" | "bucket"]?: string | undefined;
 } & {
@@ -112,9 +114,9 @@ type EntryFields = Pick<LocalLimit, "counts" | "amount" | "burst" | "mode"> & {
 
 function dumpEntry(limit: EntryFields): DumpedPolicy["local"][number] {
   const { name, counts, amount, burst, unit, unitCount: every = 1, key, when, amountFrom, cost, bucket, mode } = limit;
-  const { unpriced } = limit;
+  const { unpriced, reserve } = limit;
   const { shareAcrossReplicas = limit.replicas !== undefined, windows } = limit;
-  const optional = Object.entries({ unit, name, key, when, amountFrom, cost, bucket, unpriced }).filter(
+  const optional = Object.entries({ unit, name, key, when, amountFrom, cost, bucket, unpriced, reserve }).filter(
     ([, value]) => value !== undefined,
   );
   return { counts, amount, burst, every, ...windows, shareAcrossReplicas, mode, ...Object.fromEntries(optional) };

@@ -10,6 +10,7 @@ import type { RefundCause } from "../../ir/limit.ts";
 import type { RetryPolicy } from "../../ir/snapshot.ts";
 import type { Downstream } from "../../listen/downstream.ts";
 import type { StreamedError } from "../../llm/provider-error.ts";
+import type { OutputMeans } from "../output-means.ts";
 import type { UsageEdit } from "../../llm/usage-event-filter.ts";
 import { loggedHeaders } from "../../telemetry/request-log.ts";
 import type { RequestRecord } from "../../telemetry/request-record.ts";
@@ -87,6 +88,8 @@ export interface ForwardingOptions {
   readonly usageEdit: UsageEdit | undefined;
   /** Whether tokens of the response are counted, for a limit or for the metrics. */
   readonly readsUsage: boolean;
+  /** Learns the output of models; undefined if no limit reserves estimates. */
+  readonly outputMeans: OutputMeans | undefined;
   /** Whether the head of a response shows the rest of a token limit. */
   readonly reportsCharge: boolean;
   /** Counts what follows a switch of protocols; undefined: it passes unread. */
@@ -508,10 +511,10 @@ export class Forwarding implements RelayOwner {
   }
 
   #newUsage(): ResponseUsage | undefined {
-    const { record, reservation, client, readsUsage: isCounted } = this.#options;
+    const { record, reservation, client, outputMeans, readsUsage: isCounted } = this.#options;
     const { request, target, usageEdit: edit } = this.#outgoing;
     if (!isCounted && edit === undefined) return undefined;
-    return new ResponseUsage({ record, reservation, request, ai: target.ai, client, isCounted, edit });
+    return new ResponseUsage({ record, reservation, request, ai: target.ai, outputMeans, client, isCounted, edit });
   }
 
   /** Sets the one timer of the state. What fails then ends this request only. */

@@ -5,6 +5,7 @@
 import type { AiBackend } from "../../ir/snapshot.ts";
 import type { UsageOutcome } from "../../ir/usage.ts";
 import { generatesNothing, type ProviderTarget } from "../../llm/charging.ts";
+import type { OutputMeans } from "../output-means.ts";
 import { withCost } from "../../llm/price.ts";
 import { type UsageEdit, UsageEventFilter } from "../../llm/usage-event-filter.ts";
 import { usageOfFields } from "../../llm/usage-fields.ts";
@@ -34,6 +35,8 @@ export interface ResponseUsageOptions {
   readonly isCounted: boolean;
   /** The provider that responds, whose prices apply; undefined for any other backend. */
   readonly ai: AiBackend | undefined;
+  /** Learns from the usage; undefined if no limit reserves estimates. */
+  readonly outputMeans: OutputMeans | undefined;
   /** What becomes of the usage event of a stream; undefined if the client gets it. */
   readonly edit: UsageEdit | undefined;
 }
@@ -168,10 +171,11 @@ export class ResponseUsage {
   }
 
   #conclude(outcome: UsageOutcome | undefined): void {
-    const { record, reservation, ai } = this.#options;
+    const { record, reservation, ai, outputMeans } = this.#options;
     this.#state = "settled";
     if (outcome?.kind === "counted") {
       record.usage = withCost(outcome.usage, ai, record.clientModel);
+      outputMeans?.learn(outcome.usage, record.requestModel);
       record.isUnpriced = ai?.prices !== undefined && record.usage.cost === undefined;
       reservation?.charge(record.usage);
     } else if (outcome !== undefined) {

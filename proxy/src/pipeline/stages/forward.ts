@@ -32,6 +32,7 @@ export const forward: Stage = {
       editResponse: responseEditor(rule, target.filters, downstream.head.rawHeaders),
       usageEdit,
       readsUsage: target.ai !== undefined || rule.countsTokens,
+      outputMeans: rule.reserves ? services.outputMeans : undefined,
       reportsCharge: rule.limits.countsTokens,
       session: sessionOf(request, target, outgoing),
       abandonedResponses: rule.countsTokens ? services.abandonedResponses : undefined,

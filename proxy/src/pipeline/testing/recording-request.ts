@@ -3,6 +3,7 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { compileFilters } from "../../filters/compile-filters.ts";
 import type { Connection } from "../../listen/connection.ts";
 import { EndedRequests } from "../../listen/connection.ts";
+import { OutputMeans } from "../output-means.ts";
 import type { RequestHead } from "../../listen/request-head.ts";
 import { compileLimits } from "../../policy/ratelimit/local-limiter.ts";
 import { freshTable, request as view } from "../../policy/ratelimit/testing/local-limits.ts";
@@ -31,6 +32,7 @@ export function ruleOf(shape: Partial<CompiledRule> = {}): CompiledRule {
     authentication: undefined,
     globalLimits: undefined,
     countsTokens: false,
+    reserves: false,
     hasPrices: false,
     requiresPrice: false,
     usageChunk: undefined,
@@ -66,6 +68,7 @@ export class RecordingRequest implements StagedRequest {
     clock: this.clock,
     random: () => 0,
     abandonedResponses: new AbandonedResponses(this.clock, defaultAbandonedResponses),
+    outputMeans: new OutputMeans(),
     denied: () => void this.calls.push("denied"),
     mirrored: (backend: string, outcome: string) => void this.calls.push(`mirrored ${backend} ${outcome}`),
   };

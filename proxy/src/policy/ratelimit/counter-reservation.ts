@@ -33,6 +33,8 @@ export class CounterReservation implements Reservation {
   readonly #epochs: readonly number[] | undefined;
   /** Present if a cost is computed from the response. */
   readonly #view: RequestView | undefined;
+  /** The units that the request still holds, by entry; undefined if it never held any. */
+  readonly #held: number[] | undefined;
   #isRefunded = false;
   #isReleased = false;
 
@@ -49,11 +51,12 @@ export class CounterReservation implements Reservation {
     this.#startsMs = startsMs;
     this.#epochs = epochs;
     this.#view = view;
+    this.#held = applied.held?.map((units, at) => (startsMs[at] === notCounted ? 0 : units));
   }
 
   /**
-   * Adds the cost of the response to the entries that count tokens or spend. A total that is no whole number of at least 1
-   * is ignored, so that a backend's report cannot corrupt a budget.
+   * Adds the cost of the response to the entries that count tokens or spend. It replaces what the request holds of them. A
+   * total that is no whole number of at least 1 is ignored, so that a backend's report cannot corrupt a budget.
    */
   charge(usage: TokenUsage, nowMs: number): void {
     if (!isCount(usage.total)) return;
@@ -75,18 +78,45 @@ export class CounterReservation implements Reservation {
   #charge(at: number, tokens: number, nowMs: number): void {
     if (!isCount(tokens) || this.#startsMs[at] === notCounted) return;
     if (this.#applied.entries[at]?.countsRequests !== false) return;
-    this.#update(at, nowMs, (state, windows) => count(state, windows, tokens, nowMs));
+    this.#replaceHeld(at, tokens, nowMs);
+  }
+
+  /**
+   * Counts `units` in place of what the request holds. A hold belongs to the window in which the request was allowed, and so do the
+   * units of its response, except for those that exceed the hold.
+   */
+  #replaceHeld(at: number, units: number, nowMs: number): void {
+    const held = this.#takeHeld(at);
+    if (held === 0 && units === 0) return;
+    this.#update(at, nowMs, (state, windows) => {
+      // A reset has restored the hold already.
+      const isReset = held > 0 && state.epoch !== (this.#epochs?.[at] ?? 0);
+      const excess = isReset ? units : units - held;
+      if (excess > 0) count(state, windows, excess, nowMs);
+      else if (excess < 0) refund(state, windows, -excess, this.#startsMs[at] ?? notCounted);
+      if (held > 0 && state.slot !== -1) this.#table.addHeld(state.slot, -held);
+    });
+  }
+
+  #takeHeld(at: number): number {
+    const held = this.#held?.[at] ?? 0;
+    if (this.#held !== undefined) this.#held[at] = 0;
+    return held;
   }
 
   /** As `Reservation.holdsPlace`. */
   get holdsPlace(): boolean {
-    return this.#applied.budgets.some(({ windows }) => windows.kind === "Concurrent");
+    return (
+      this.#held?.some((units) => units > 0) === true ||
+      this.#applied.budgets.some(({ windows }) => windows.kind === "Concurrent")
+    );
   }
 
   /** As `Reservation.release`. */
   release(nowMs: number): void {
     if (this.#isReleased) return;
     this.#isReleased = true;
+    this.#releaseHeld(nowMs);
     for (let at = 0; at < this.#startsMs.length; at++) {
       if (this.#applied.budgets[at]?.windows.kind !== "Concurrent" || this.#startsMs[at] === notCounted) continue;
       const units = this.#applied.units[at] ?? 0;
@@ -95,6 +125,11 @@ export class CounterReservation implements Reservation {
         if (state.slot !== -1) release(state, Math.min(units, this.#table.ownUnits(state.slot)));
       });
     }
+  }
+
+  /** A response that charged nothing leaves its hold. */
+  #releaseHeld(nowMs: number): void {
+    for (let at = 0; at < (this.#held?.length ?? 0); at++) this.#replaceHeld(at, 0, nowMs);
   }
 
   /** As `Reservation.refund`. Returns the states afterwards, as `shown` does. */

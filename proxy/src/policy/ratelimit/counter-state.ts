@@ -19,6 +19,8 @@ import {
 
 /** The counter of one entry, as last loaded. */
 export interface CounterState extends Window {
+  /** The part of `used` that requests in progress hold, about; 0 unless the entry reserves. */
+  held: number;
   /** Its slot in the table, or -1 if it has none. */
   slot: number;
   isAllowed: boolean;
@@ -36,6 +38,8 @@ export interface AppliedEntries {
   readonly budgets: readonly Budget[];
   /** The units that the request counts, or that must remain for tokens. */
   readonly units: readonly number[];
+  /** The units that the request holds until its response is charged; undefined if no entry reserves any. */
+  readonly held: readonly number[] | undefined;
   /**
    * The place of the entry before with the same counter, or -1. Undefined if no two entries share a counter, as without
    * buckets of policies.
@@ -61,7 +65,17 @@ export function borrowStates(count: number): readonly CounterState[] {
 
 function newState(): CounterState {
   const subWindowUnits = new Uint32Array(countedSubWindows);
-  return { used: 0, startMs: 0, lengthMs: 0, epoch: 0, subWindowUnits, slot: -1, isAllowed: true, isCounted: true };
+  return {
+    used: 0,
+    startMs: 0,
+    lengthMs: 0,
+    epoch: 0,
+    subWindowUnits,
+    held: 0,
+    slot: -1,
+    isAllowed: true,
+    isCounted: true,
+  };
 }
 
 /** Returns the buckets of counters in locking order. */

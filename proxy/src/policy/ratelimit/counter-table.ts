@@ -64,6 +64,10 @@ export function createCounters(counters: number, workers: number, seed?: Uint8Ar
   return createCounterMemory(counters, { rowWords, hasMarks: seed !== undefined }, seed);
 }
 
+/** The place in a row, behind the sub-windows, of the units that requests in progress hold. */
+const heldPlace = countedSubWindows;
+const maxHeld = 0xffff_ffff;
+
 /** Slots that a reset examines between two pauses: a fraction of a millisecond. */
 const slotsOfStep = 65_536;
 
@@ -194,6 +198,17 @@ export class CounterTable {
     return this.#unitsOf(this.#owner, slot);
   }
 
+  /** Returns the units that requests in progress hold in a slot, at most 2^32 − 1; 0 for -1. Not for concurrent requests. */
+  heldUnits(slot: number): number {
+    return slot === -1 ? 0 : (this.#rows[slot * this.#rowWords + heldPlace] ?? 0);
+  }
+
+  /** Adds to the units that `heldUnits` returns. The caller holds the bucket's lock. */
+  addHeld(slot: number, units: number): void {
+    const place = slot * this.#rowWords + heldPlace;
+    this.#rows[place] = Math.min(maxHeld, Math.max(0, (this.#rows[place] ?? 0) + units));
+  }
+
   /** Returns 0 for a slot of another kind. */
   #unitsOf(owner: number, slot: number): number {
     const isInUse = ((this.#words[slot * slotWords + offsets.word.state] ?? 0) & stateMask) !== empty;
@@ -295,15 +310,17 @@ export class CounterTable {
   /**
    * Assigns a slot to a counter that has none, and stores `window` in it. The caller holds the bucket's lock. The
    * slot's previous counter is lost. Slots that `find` returned earlier for the same bucket may be reused, unless they
-   * hold an open window that was used at `nowMs`.
+   * hold an open window that was used at `nowMs`. Returns the slot.
    */
-  claim(id: CounterId, windows: Windows, window: Window, nowMs: number): void {
+  claim(id: CounterId, windows: Windows, window: Window, nowMs: number): number {
     const slot = this.#slotToReuse(id.bucket * ways, nowMs);
     const base = slot * slotWords;
     const words = this.#words;
     // The slot is empty while it is written: a thread that dies here does not leave a mixture of two counters.
     words[base + offsets.word.state] = empty;
     if (windows.kind === "Concurrent") this.#clearUnits(slot);
+    // The operating system provides rows that were never written only when they are.
+    else if (this.heldUnits(slot) !== 0) this.addHeld(slot, -maxHeld);
     this.store(slot, windows, window, nowMs);
     if (windows.kind === "Fixed" || windows.kind === "Sliding") {
       words[base + offsets.word.windowSeconds] = windows.windowMs / 1_000;
@@ -320,6 +337,7 @@ export class CounterTable {
     const state = id.key === undefined ? shared : keyed;
     words[base + offsets.word.state] =
       state | (kinds[windows.kind] << kindShift) | (length << textShift) | (window.epoch << epochShift);
+    return slot;
   }
 
   /**

@@ -60,8 +60,14 @@ export interface Reservation {
    *   after all.
    */
   refund(nowMs: number, cause?: RefundCause): void;
-  /** Whether a limit of requests in progress counts the request, so that `release` has an effect. */
+  /**
+   * Whether a limit of requests in progress counts the request, or an entry holds an estimate of its cost, so that `release` has
+   * an effect.
+   */
   readonly holdsPlace: boolean;
-  /** Ends the request for limits of requests in progress. Must be called once the request has ended, in whatever way. */
+  /**
+   * Ends the request for limits of requests in progress, and refunds what it still holds. Must be called once the request has
+   * ended, in whatever way, and after its charge.
+   */
   release(nowMs: number): void;
 }

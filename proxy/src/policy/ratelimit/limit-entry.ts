@@ -5,7 +5,7 @@ import type { RequestView } from "../../cel/request-view.ts";
 import type { Allowance } from "../../cel/request-work.ts";
 import { isChargedLater, type LimitDecision, type LocalLimit, maxSpend } from "../../ir/limit.ts";
 import { isNamed, type LimitList, listsLimits, nameOf, sendsFamily } from "./shown-limit.ts";
-import { isCostTooCostly, unitsOf } from "./cost.ts";
+import { isCostTooCostly, unitsOf, viewWithUsage } from "./cost.ts";
 import type { CounterId, EntryId } from "./counter-id.ts";
 import type { CounterTable } from "./counter-table.ts";
 import { type Budget, budgetOf } from "./window.ts";
@@ -59,18 +59,23 @@ export class LimitEntry {
     this.notApplied = { limit, outcome: "notApplied" };
   }
 
+  /** Whether requests hold an estimate of their cost. */
+  get reserves(): boolean {
+    return this.limit.reserves === true;
+  }
+
   get expressions(): readonly Expression[] {
     return [this.key, this.when, this.amount, this.cost].filter((expression) => expression !== undefined);
   }
 
   /** Whether the entry treats every request alike until the response. */
   get isFixed(): boolean {
-    return this.expressions.length === 0;
+    return this.expressions.length === 0 && !this.reserves;
   }
 
   /** Whether the entry depends on the body of the request: an expression reads it, or the price is that of its model. */
   get needsBody(): boolean {
-    if (this.limit.counts === "spend") return true;
+    if (this.limit.counts === "spend" || this.reserves) return true;
     return this.expressions.some(({ phase, readsBody }) => phase === "body" || readsBody);
   }
 
@@ -104,6 +109,19 @@ export class LimitEntry {
   /** The units that a request counts; for tokens and spend those that must remain for it. */
   unitsOf(view: RequestView): number {
     return this.countsRequests ? (unitsOf(this.cost, view, this.limit.target) ?? this.units) : this.units;
+  }
+
+  /**
+   * The units that a request holds until its response is charged: at most the capacity, so that one request cannot hold more,
+   * and fits where nothing is counted.
+   */
+  heldUnitsOf(view: RequestView, { capacity }: Budget): number {
+    const estimate = view.llm?.estimate;
+    if (!this.reserves || estimate === undefined) return 0;
+    const own = this.limit.counts === "spend" ? (estimate.cost ?? 0) : estimate.total;
+    const cost =
+      this.cost === undefined ? undefined : unitsOf(this.cost, viewWithUsage(view, estimate), this.limit.target);
+    return Math.min(cost ?? own, capacity);
   }
 
   #allowanceOf({ work }: RequestView): Allowance | undefined {

@@ -64,6 +64,8 @@ export interface EntryFigures {
   readonly used: number;
   /** The units that the request counts, if it is allowed. */
   readonly units: number;
+  /** The units that it holds until its response is charged, if it is allowed. */
+  readonly held: number;
   readonly outcome: LimitDecision["outcome"];
 }
 
@@ -141,6 +143,11 @@ export class LimitSet {
     return this.#entries.length === 0;
   }
 
+  /** Whether an entry reserves estimates of requests. */
+  get reserves(): boolean {
+    return this.#entries.some((entry) => entry.reserves);
+  }
+
   /** Whether an entry denies requests for models without a price. */
   get requiresPrice(): boolean {
     return this.#requiringPrice.length > 0;
@@ -198,7 +205,7 @@ export class LimitSet {
    * or -1 if none denies.
    */
   #evaluate(
-    { entries, ids, budgets, units, previous }: AppliedEntries,
+    { entries, ids, budgets, units, held, previous }: AppliedEntries,
     states: readonly CounterState[],
     nowMs: number,
   ): number {
@@ -214,10 +221,12 @@ export class LimitSet {
       const { windows } = budget;
       this.#table.load(state.slot, windows, state);
       settle(state, windows, nowMs);
-      state.isAllowed = hasBudget(state, budget, units[at] ?? 1);
+      const wanted = Math.max(units[at] ?? 1, held?.[at] ?? 0);
+      state.held = entry.reserves ? this.#table.heldUnits(state.slot) : 0;
+      state.isAllowed = hasBudget(state, budget, wanted);
       state.isCounted = state.isAllowed && (previous === undefined || !isCountedBefore(at, previous, states));
       if (state.isAllowed || !entry.isEnforced) continue;
-      const leftMs = msToReset(state, windows, nowMs, missingUnits(state, budget, units[at]));
+      const leftMs = msToReset(state, windows, nowMs, missingUnits(state, budget, wanted));
       if (denying !== -1 && leftMs <= denyingMs) continue;
       denying = at;
       denyingMs = leftMs;
@@ -226,12 +235,12 @@ export class LimitSet {
   }
 
   #count(applied: AppliedEntries, states: readonly CounterState[], nowMs: number): void {
-    const { entries, ids, budgets, units: costs, previous } = applied;
+    const { entries, ids, budgets, units: costs, held, previous } = applied;
     for (let at = 0; at < entries.length; at++) {
       const state = states[at];
       const windows = budgets[at]?.windows;
-      const units = costs[at] ?? 0;
-      if (entries[at]?.countsRequests !== true || units === 0) continue;
+      const units = (entries[at]?.countsRequests === true ? costs[at] : held?.[at]) ?? 0;
+      if (units === 0) continue;
       if (state?.isCounted === true && windows !== undefined) count(state, windows, units, nowMs);
     }
     if (previous !== undefined) copyCounted(previous, states);
@@ -248,7 +257,11 @@ export class LimitSet {
       const state = states[at];
       if (id === undefined || budget === undefined || state === undefined) continue;
       const isClaimed = previous !== undefined && previous[at] !== -1;
-      if (state.slot === -1 && state.used > 0 && !isClaimed) this.#table.claim(id, budget.windows, state, nowMs);
+      if (state.slot === -1 && state.used > 0 && !isClaimed) {
+        state.slot = this.#table.claim(id, budget.windows, state, nowMs);
+      }
+      const units = held?.[at] ?? 0;
+      if (units > 0 && state.isCounted && state.slot !== -1) this.#table.addHeld(state.slot, units);
     }
   }
 
@@ -302,8 +315,11 @@ export class LimitSet {
     const budget = applied.budgets[denying];
     const denyingState = states[denying];
     if (entry === undefined || budget === undefined || denyingState === undefined) throw new Error("no such entry");
-    const missing = missingUnits(denyingState, budget, applied.units[denying]);
+    const wanted = Math.max(applied.units[denying] ?? 1, applied.held?.[denying] ?? 0);
+    const missing = missingUnits(denyingState, budget, wanted);
     const state = stateOf(denyingState, budget, nowMs, missing);
+    // The end of a request in progress may restore enough, and is not known.
+    const isHeld = denyingState.held > 0 && denyingState.used - denyingState.held + wanted <= budget.capacity;
     const windowStartMs = startOf(denyingState, budget.windows, nowMs);
     const decisions = this.#decisions(applied, states);
     const by: LocalDenial = {
@@ -314,7 +330,7 @@ export class LimitSet {
       windowStartMs,
       windowEndMs: nowMs + msToReset(denyingState, budget.windows, nowMs, missing),
       state,
-      retryAfterSeconds: state.resetSeconds,
+      retryAfterSeconds: isHeld ? 1 : state.resetSeconds,
       notApplied: decisions.flatMap(({ limit, outcome }) => (outcome === "notApplied" ? limit : [])),
       named: this.#names && namedLimits(this.#names, applied, states, entry, nowMs),
     };
@@ -339,6 +355,7 @@ export class LimitSet {
         capacity: applied.budgets[at]?.capacity ?? limit.amount + limit.burst,
         used: at === -1 ? 0 : (states[at]?.used ?? 0),
         units: applied.units[at] ?? 0,
+        held: applied.held?.[at] ?? 0,
         outcome,
       };
     });
@@ -355,7 +372,7 @@ function fixedEntries(
   const budgets = entries.map(({ budget }) => budget);
   const units = entries.map((entry) => entry.units);
   const previous = sharesCounters ? previousOf(ids) : undefined;
-  return { entries, ids, budgets, units, previous, buckets: bucketsOf(ids), names };
+  return { entries, ids, budgets, units, held: undefined, previous, buckets: bucketsOf(ids), names };
 }
 
 /** Returns what applies to one request, or the entry whose cost takes too much work to compute. */
@@ -379,7 +396,14 @@ function applyEntries(
     units.push(entry.unitsOf(view));
   }
   const previous = sharesCounters ? previousOf(ids) : undefined;
-  return { entries, ids, budgets, units, previous, buckets: bucketsOf(ids), names };
+  const held = entries.some(({ reserves }) => reserves)
+    ? entries.map((entry, at) => heldUnitsOf(entry, view, budgets[at]))
+    : undefined;
+  return { entries, ids, budgets, units, held, previous, buckets: bucketsOf(ids), names };
+}
+
+function heldUnitsOf(entry: LimitEntry, view: RequestView, budget: Budget | undefined): number {
+  return budget === undefined ? 0 : entry.heldUnitsOf(view, budget);
 }
 
 /** Returns what the response to a denial by `denying` names. */
@@ -390,7 +414,8 @@ function namedLimits(
   denying: LimitEntry,
   nowMs: number,
 ): NamedLimits {
-  const listed = listedStates(applied, states, nowMs, applied.units) ?? [];
+  const wanted = applied.units.map((units, at) => Math.max(units, applied.held?.[at] ?? 0));
+  const listed = listedStates(applied, states, nowMs, wanted) ?? [];
   const exhausted = applied.entries.filter(
     ({ isEnforced, limit }, at) => isEnforced && limit.policy === denying.limit.policy && !states[at]?.isAllowed,
   );

@@ -83,6 +83,7 @@ export type Amounts = Pick<
   LocalLimit,
   | "counts"
   | "allowsUnpriced"
+  | "reserves"
   | "amount"
   | "burst"
   | "unit"
@@ -96,11 +97,26 @@ export type Amounts = Pick<
 
 /** Returns the amounts of an entry as in the manifest. */
 export function amountsOf(entry: LocalEntry | FallbackEntry): Amounts {
-  const { requests, tokens, concurrent, spend, unpriced, burst = 0, unit, every = 1, key, when, limit, cost } = entry;
+  const {
+    requests,
+    tokens,
+    concurrent,
+    spend,
+    unpriced,
+    reserve,
+    burst = 0,
+    unit,
+    every = 1,
+    key,
+    when,
+    limit,
+    cost,
+  } = entry;
   const window = windowOf(entry.window, entry.timeZone);
   return {
     counts: countsOf(entry),
     ...(unpriced === "Allow" && { allowsUnpriced: true }),
+    ...(reserve === "Estimate" && { reserves: true }),
     // The parser accepts exactly one of them.
     amount: requests ?? tokens ?? concurrent ?? (spend === undefined ? 1 : microUnitsOf(spend)),
     burst,

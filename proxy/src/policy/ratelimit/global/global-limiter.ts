@@ -206,6 +206,11 @@ export class GlobalLimitSet {
     this.countsTokens = gates.some((gate) => gate.countsTokens);
   }
 
+  /** As `LimitSet.reserves`, of the fallbacks. */
+  get reserves(): boolean {
+    return this.#gates.some((gate) => gate.reserves);
+  }
+
   /** As `LimitSet.requiresPrice`, of the fallbacks. */
   get requiresPrice(): boolean {
     return this.#gates.some((gate) => gate.requiresPrice);

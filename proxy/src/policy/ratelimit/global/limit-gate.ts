@@ -81,6 +81,11 @@ export class LimitGate {
     this.countsTokens = this.#fallback.countsTokens || limit.descriptors.some(({ counts }) => counts === "tokens");
   }
 
+  /** As `LimitSet.reserves`, of its fallback. */
+  get reserves(): boolean {
+    return this.#fallback.reserves;
+  }
+
   /** As `LimitSet.requiresPrice`, of its fallback. */
   get requiresPrice(): boolean {
     return this.#fallback.requiresPrice;

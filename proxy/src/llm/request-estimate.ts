@@ -1,0 +1,25 @@
+/** What a request may use, before its response is known. */
+import type { TokenUsage } from "../ir/usage.ts";
+import { tokensOfText } from "./estimate.ts";
+import type { LlmRequest } from "./llm-request.ts";
+import { maxTokens } from "./usage.ts";
+
+/** The output of a request that does not say how much it allows, to a model whose responses are not known yet. */
+const defaultOutput = 1_024;
+
+/**
+ * Returns the tokens of the request: its body ÷ 4, as for responses without a usage, and the output that it allows, or else the mean of
+ * the model, or else 1,024.
+ *
+ * @param body the bytes of the body, and those that token ids in it lack to four.
+ * @param meanOutput of the model; undefined if it is not known.
+ */
+export function estimatedUsage(
+  body: { readonly requestBytes: number; readonly missingIdBytes: number },
+  request: Pick<LlmRequest, "allowedOutput"> | undefined,
+  meanOutput: number | undefined,
+): TokenUsage {
+  const input = Math.min(maxTokens, tokensOfText(body.requestBytes + body.missingIdBytes));
+  const output = request?.allowedOutput ?? meanOutput ?? defaultOutput;
+  return { input, output, total: Math.min(maxTokens, input + output), estimated: true };
+}

@@ -1,0 +1,240 @@
+/** Entries that reserve an estimate of each request, end to end. */
+import { once } from "node:events";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { connect } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { startBackend } from "../support/backend.ts";
+import type { TestGateway } from "../support/gateway.ts";
+import { startGatewayTo } from "../support/llm-gateway.ts";
+
+/** A provider that responds when the test says so. */
+class Provider {
+  readonly held: ServerResponse[] = [];
+  #onArrival: () => void = () => undefined;
+
+  readonly respond = (request: IncomingMessage, response: ServerResponse): void => {
+    request.resume();
+    response.on("error", () => undefined);
+    if (request.method === "HEAD") {
+      response.end();
+      return;
+    }
+    request.on("end", () => {
+      this.held.push(response);
+      this.#onArrival();
+    });
+  };
+
+  onArrival(callback: () => void): void {
+    this.#onArrival = callback;
+  }
+
+  async next(): Promise<ServerResponse> {
+    if (this.held.length === 0) await new Promise<void>((resolve) => this.onArrival(resolve));
+    const response = this.held.shift();
+    if (response === undefined) throw new Error("no request has arrived");
+    return response;
+  }
+}
+
+function stream(response: ServerResponse, inputTokens: number, outputTokens: number): void {
+  const usage = {
+    prompt_tokens: inputTokens,
+    completion_tokens: outputTokens,
+    total_tokens: inputTokens + outputTokens,
+  };
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  response.write(`data: ${JSON.stringify({ model: "m", choices: [{ index: 0, delta: { content: "x" } }] })}\n\n`);
+  response.end(`data: ${JSON.stringify({ model: "m", choices: [], usage })}\n\ndata: [DONE]\n\n`);
+}
+
+async function serve(...entries: readonly string[]) {
+  const provider = new Provider();
+  const { port } = await startBackend(provider.respond);
+  const prices = "prices: { m: { input: '1', output: '1' } }";
+  return { provider, gateway: await startGatewayTo("openai", port, entries, prices) };
+}
+
+/** 100 tokens of prompt by its length. */
+const bodyOf = (fields: object): string => {
+  const body = JSON.stringify({ model: "m", stream: true, messages: [], ...fields, pad: "" });
+  return body.replace('"pad":""', `"pad":"${"x".repeat(400 - body.length)}"`);
+};
+
+async function ask(gateway: TestGateway, fields: object = { max_tokens: 100 }) {
+  const response = await fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body: bodyOf(fields) });
+  await response.text();
+  const { status, headers } = response;
+  return { status, retryAfter: headers.get("retry-after"), remaining: headers.get("x-ratelimit-remaining") };
+}
+
+async function remaining(gateway: TestGateway): Promise<string | null> {
+  const response = await fetch(`${gateway.url()}/v1/models`, { method: "HEAD" });
+  return response.headers.get("x-ratelimit-remaining");
+}
+
+/** Sends 200 streams at once, of which each holds 200 tokens and uses 150 to 200. Returns the tokens that all use. */
+async function overload(entry: string): Promise<{ readonly used: number; readonly allowed: number }> {
+  const { provider, gateway } = await serve(entry);
+  const count = 200;
+  let decided = 0;
+  let used = 0;
+  const allDecided = Promise.withResolvers<undefined>();
+  const decide = (): void => {
+    decided++;
+    if (decided === count) allDecided.resolve(undefined);
+  };
+  provider.onArrival(decide);
+  const requests = Array.from({ length: count }, async () => {
+    const { status } = await ask(gateway);
+    if (status === 429) decide();
+    return status;
+  });
+  await allDecided.promise;
+  for (const [at, response] of provider.held.entries()) {
+    const output = 50 + (at % 51);
+    used += 100 + output;
+    stream(response, 100, output);
+  }
+  const statuses = await Promise.all(requests);
+  return { used, allowed: statuses.filter((status) => status === 200).length };
+}
+
+const budget = 50 * 200;
+
+test("200 concurrent streams against a budget for 50 of them use at most the budget, in 20 of 20 runs", async () => {
+  for (let run = 0; run < 20; run++) {
+    const { used, allowed } = await overload(`{ tokens: ${budget}, unit: Hours, reserve: Estimate }`);
+    expect({ used, allowed }).toEqual({ used: 8_725, allowed: 50 });
+    expect(used).toBeLessThanOrEqual(budget);
+  }
+}, 120_000);
+
+test("without a reservation, all of them are allowed, and use three times the budget", async () => {
+  const { used, allowed } = await overload(`{ tokens: ${budget}, unit: Hours }`);
+  expect({ used, allowed }).toEqual({ used: 34_906, allowed: 200 });
+  expect(used).toBeGreaterThan(3 * budget);
+}, 60_000);
+
+test("a request holds its prompt and the output that it allows, and its usage replaces that", async () => {
+  const { provider, gateway } = await serve("{ tokens: 1000, unit: Hours, reserve: Estimate }");
+  const first = ask(gateway);
+  const response = await provider.next();
+  expect(await remaining(gateway)).toBe("800");
+  stream(response, 90, 10);
+  expect(await first).toMatchObject({ status: 200, remaining: "800" });
+  expect(await remaining(gateway)).toBe("900");
+});
+
+test("spend is reserved by the prices", async () => {
+  const { provider, gateway } = await serve("{ spend: '0.001', unit: Hours, reserve: Estimate }");
+  const first = ask(gateway);
+  const response = await provider.next();
+  expect(await remaining(gateway)).toBe("800");
+  stream(response, 90, 10);
+  expect(await first).toMatchObject({ status: 200 });
+  expect(await remaining(gateway)).toBe("900");
+});
+
+test("a request that does not fit is denied for as long as others hold what it needs", async () => {
+  const { provider, gateway } = await serve("{ tokens: 300, unit: Hours, reserve: Estimate }");
+  const first = ask(gateway);
+  const response = await provider.next();
+  expect(await ask(gateway)).toMatchObject({ status: 429, retryAfter: "1" });
+  stream(response, 200, 50);
+  expect(await first).toMatchObject({ status: 200 });
+  // Now the window has to end.
+  expect(await ask(gateway)).toMatchObject({ status: 429, retryAfter: "3600" });
+});
+
+test("a request that is larger than the budget is allowed where nothing is counted, and alone", async () => {
+  const { provider, gateway } = await serve("{ tokens: 150, unit: Hours, reserve: Estimate }");
+  const first = ask(gateway);
+  const response = await provider.next();
+  expect(await ask(gateway, { max_tokens: 1 })).toMatchObject({ status: 429 });
+  stream(response, 100, 400);
+  expect(await first).toMatchObject({ status: 200 });
+  expect(await ask(gateway, { max_tokens: 1 })).toMatchObject({ status: 429 });
+});
+
+test.each([
+  ["max_completion_tokens", { max_completion_tokens: 300 }, 300],
+  ["max_output_tokens", { max_output_tokens: 300 }, 300],
+  ["Gemini's maxOutputTokens", { generationConfig: { maxOutputTokens: 300, candidateCount: 2 } }, 600],
+  ["Bedrock's maxTokens", { inferenceConfig: { maxTokens: 300 } }, 300],
+  ["several choices", { max_tokens: 300, n: 3 }, 900],
+  ["the larger of two", { max_tokens: 300, max_completion_tokens: 400 }, 400],
+  ["1,024 for a model without responses", {}, 1_024],
+  ["1,024 for a number that is none", { max_tokens: -1 }, 1_024],
+])("the output of a request is %s", async (_, fields, output) => {
+  const { provider, gateway } = await serve("{ tokens: 10000, unit: Hours, reserve: Estimate }");
+  const first = ask(gateway, fields);
+  const response = await provider.next();
+  expect(await remaining(gateway)).toBe(String(10_000 - 100 - output));
+  stream(response, 1, 1);
+  await first;
+});
+
+test("the output of a request that does not say it is the mean of the model", async () => {
+  const { provider, gateway } = await serve("{ tokens: 10000, unit: Hours, reserve: Estimate }");
+  const first = ask(gateway, {});
+  stream(await provider.next(), 100, 400);
+  await first;
+  const second = ask(gateway, {});
+  const response = await provider.next();
+  expect(await remaining(gateway)).toBe(String(10_000 - 500 - 500));
+  stream(response, 1, 1);
+  await second;
+});
+
+const ends: Readonly<Record<string, (response: ServerResponse) => void>> = {
+  "an error of the provider": (response) => response.writeHead(500).end("{}"),
+  "a reset by the provider": (response) => void response.destroy(),
+  "a denial by the provider": (response) => response.writeHead(429).end("{}"),
+};
+
+test.each(Object.keys(ends))("the hold is refunded after %s", async (name) => {
+  const { provider, gateway } = await serve("{ tokens: 1000, unit: Hours, reserve: Estimate }");
+  const first = ask(gateway);
+  ends[name]?.(await provider.next());
+  expect((await first).status).toBeGreaterThan(299);
+  expect(await remaining(gateway)).toBe("1000");
+});
+
+test("a client that leaves is charged the usage of its response", async () => {
+  const { provider, gateway } = await serve("{ tokens: 1000, unit: Hours, reserve: Estimate }");
+  const { hostname, port } = new URL(gateway.url());
+  const body = bodyOf({ max_tokens: 100 });
+  const socket = connect(Number(port), hostname);
+  onTestFinished(() => void socket.destroy());
+  socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+  const response = await provider.next();
+  socket.destroy();
+  await once(socket, "close");
+  stream(response, 60, 40);
+  await expect.poll(() => gateway.records.length).toBe(1);
+  expect(await remaining(gateway)).toBe("900");
+});
+
+test("a hold of an ended window takes nothing from the next one", async () => {
+  const { provider, gateway } = await serve("{ tokens: 1000, unit: Minutes, reserve: Estimate }");
+  const first = ask(gateway);
+  const response = await provider.next();
+  gateway.clock.advance(60_000);
+  expect(await remaining(gateway)).toBe("1000");
+  stream(response, 50, 50);
+  await first;
+  expect(await remaining(gateway)).toBe("1000");
+});
+
+test("a request that another limit denies holds nothing", async () => {
+  const { provider, gateway } = await serve(
+    "{ tokens: 1000, unit: Hours, reserve: Estimate }",
+    "{ requests: 1, unit: Hours, when: 'request.method == \"POST\"' }",
+  );
+  const first = ask(gateway);
+  stream(await provider.next(), 60, 40);
+  await first;
+  expect(await ask(gateway)).toMatchObject({ status: 429 });
+  expect(await remaining(gateway)).toBe("900");
+});
