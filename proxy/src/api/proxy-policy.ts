@@ -79,7 +79,7 @@ const timeZone = leaf<string>(
   },
 );
 
-const spendPattern = /^(0|[1-9][0-9]{0,8})(\.[0-9]{1,6})?$/;
+const spendPattern = /^(0|[1-9][0-9]{0,8})([.][0-9]{1,6})?$/;
 /** As `maxSpend` of sliding windows. */
 const maxSlidingSpend = "4294.967295";
 

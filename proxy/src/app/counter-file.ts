@@ -50,7 +50,7 @@ export function counterBlock(moment: Moment, records: Uint8Array): Uint8Array {
 
 function momentOfBlock(block: Uint8Array): Moment {
   const bytes = Buffer.from(block.buffer, block.byteOffset, momentBytes);
-  const boot = bytes.toString("latin1", 16, 16 + bootBytes).replace(/\0+$/, "");
+  const [boot = ""] = bytes.toString("latin1", 16, 16 + bootBytes).split("\0", 1);
   return { wallMs: bytes.readDoubleLE(0), monotonicMs: bytes.readDoubleLE(8), boot };
 }
 
