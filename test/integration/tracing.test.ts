@@ -61,7 +61,7 @@ async function serve(port: number, options: TracingOptions = {}, rule = "", ...m
 
 /** Headers that the backend got. */
 async function echoed(response: Response): Promise<Readonly<Record<string, string | undefined>>> {
-  return ((await response.json()) as Echo).headers as Readonly<Record<string, string | undefined>>;
+  return ((await response.json()) as Echo).headers;
 }
 
 const named = (spans: readonly FinishedSpan[], kind: FinishedSpan["kind"]) =>

@@ -38,7 +38,7 @@ import { openPageServer, type Page } from "./page-server.ts";
 import { SavedCounters } from "./saved-counters.ts";
 import type { ProxySettings } from "./settings.ts";
 import { TraceWatches } from "./trace-watches.ts";
-import { WorkerPool } from "./worker-pool.ts";
+import { WorkerPool, type WorkerPoolStart } from "./worker-pool.ts";
 
 /** The settings and the environment of a proxy process. */
 export interface ProxyOptions {
@@ -106,22 +106,7 @@ export class Proxy {
     this.#pool = new WorkerPool({
       workers,
       heapMib: workerHeapMib(workers, process.constrainedMemory(), bodyMemoryBytes),
-      start: {
-        ...{ counters, bodies, bodyMemoryBytes, providers: this.#providerMemory },
-        clientMemory: clientMemoryOf((settings.maxClientMemory * 1024 * 1024) / workers),
-        expectsProxyHeader: settings.proxyProtocol === "required",
-        upgradeProtocols: settings.upgradeProtocols === "off" ? [] : settings.upgradeProtocols,
-        requestRules: requestRules(settings),
-        trustedHops: settings.trustedHops,
-        ipv6PrefixLength: settings.ipv6PrefixLength,
-        streamIdleTimeoutMs: settings.streamIdleTimeout,
-        contendedStreamIdleTimeoutMs: settings.contendedStreamIdleTimeout,
-        upstream: upstreamSettings(settings),
-        abandonedResponses: abandonedResponses(settings),
-        logFilter: renderLogFilter(settings.logLevel),
-        accessLog: settings.accessLog,
-        tracing: workerTracing(options),
-      },
+      start: workerStart(options, { counters, bodies, bodyMemoryBytes, providers: this.#providerMemory }),
       counters: this.#counters,
       bodies: this.#bodies,
       providers: this.#providers,
@@ -433,6 +418,30 @@ function addressRules(
   operatorAddresses: readonly SocketAddress[],
 ): AddressRules {
   return { own: operatorAddresses, deniesSpecial: kubernetes, allowed: allowBackendAddress ?? [] };
+}
+
+/** The memory that all workers share. */
+type SharedMemory = Pick<WorkerPoolStart, "counters" | "bodies" | "bodyMemoryBytes" | "providers">;
+
+/** Returns what every worker starts with. */
+function workerStart(options: ProxyOptions, memory: SharedMemory): WorkerPoolStart {
+  const { settings } = options;
+  return {
+    ...memory,
+    clientMemory: clientMemoryOf((settings.maxClientMemory * 1024 * 1024) / settings.workers),
+    expectsProxyHeader: settings.proxyProtocol === "required",
+    upgradeProtocols: settings.upgradeProtocols === "off" ? [] : settings.upgradeProtocols,
+    requestRules: requestRules(settings),
+    trustedHops: settings.trustedHops,
+    ipv6PrefixLength: settings.ipv6PrefixLength,
+    streamIdleTimeoutMs: settings.streamIdleTimeout,
+    contendedStreamIdleTimeoutMs: settings.contendedStreamIdleTimeout,
+    upstream: upstreamSettings(settings),
+    abandonedResponses: abandonedResponses(settings),
+    logFilter: renderLogFilter(settings.logLevel),
+    accessLog: settings.accessLog,
+    tracing: workerTracing(options),
+  };
 }
 
 function workerTracing({ tracing, settings }: ProxyOptions): WorkerTracing | undefined {

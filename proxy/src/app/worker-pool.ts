@@ -29,14 +29,17 @@ import type {
 import { PortClaims } from "./port-claims.ts";
 import { batchesOf, type PackedSnapshot, type PartKey } from "./snapshot-parts.ts";
 
+/** Start data of every worker, without the fields that are known later. */
+export type WorkerPoolStart = Omit<WorkerStart, "worker" | "reusePort" | "addresses">;
+
 /** The number of workers, their shared objects, and the receivers of their events. */
 export interface WorkerPoolOptions {
   /** At least 1. */
   readonly workers: number;
   /** Maximum heap of a worker in MiB; undefined: V8's default. */
   readonly heapMib: number | undefined;
-  /** Start data of each worker, without the fields that are known later. */
-  readonly start: Omit<WorkerStart, "worker" | "reusePort" | "addresses">;
+  /** Start data of each worker. */
+  readonly start: WorkerPoolStart;
   /** The counters of local limits; the locks of a dead worker are released in them. */
   readonly counters: CounterTable;
   /** The states of LLM providers; the lock of a dead worker is released in them. */

@@ -21,7 +21,10 @@ describe("spans are exported", () => {
       protocol: "http/protobuf",
       sampler: { isParentBased: true, ratio: 1 },
       propagators: ["tracecontext", "baggage"],
-      resource: { "service.name": "RateLimit", "service.instance.id": expect.stringMatching(/^[0-9a-f-]{36}$/) },
+      resource: {
+        "service.name": "RateLimit",
+        "service.instance.id": expect.stringMatching(/^[0-9a-f-]{36}$/) as string,
+      },
     });
   });
 });

@@ -46,16 +46,21 @@ export function tracedStore(store: CounterStore, kind: StoreKind, tracing: Servi
       throw error;
     }
   };
-  const { applyGroups, deleteByPrefix, connections, commands, liveCounters } = store;
+  // A store has these only if it is capable of them.
+  const applyGroups = store.applyGroups?.bind(store);
+  const deleteByPrefix = store.deleteByPrefix?.bind(store);
+  const connections = store.connections?.bind(store);
+  const commands = store.commands?.bind(store);
+  const liveCounters = store.liveCounters?.bind(store);
   return {
     apply: (steps) => timed("count", steps.length, () => store.apply(steps)),
-    ...(applyGroups && { applyGroups: (steps) => timed("count", steps.length, () => applyGroups.call(store, steps)) }),
+    ...(applyGroups && { applyGroups: (steps) => timed("count", steps.length, () => applyGroups(steps)) }),
     change: (changes) => store.change(changes),
-    ...(deleteByPrefix && { deleteByPrefix: (prefixes) => deleteByPrefix.call(store, prefixes) }),
+    ...(deleteByPrefix && { deleteByPrefix }),
     isHealthy: () => store.isHealthy(),
-    ...(connections && { connections: () => connections.call(store) }),
-    ...(commands && { commands: () => commands.call(store) }),
-    ...(liveCounters && { liveCounters: () => liveCounters.call(store) }),
+    ...(connections && { connections }),
+    ...(commands && { commands }),
+    ...(liveCounters && { liveCounters }),
     close: () => store.close(),
   };
 }

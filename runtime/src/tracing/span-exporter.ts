@@ -56,9 +56,9 @@ async function openExporter({ protocol }: TracingSettings): Promise<SpanExporter
   return new OTLPTraceExporter();
 }
 
-function setDiagnostics({ problem }: ExportObserver): void {
+function setDiagnostics(observer: ExportObserver): void {
   const ignore = (): void => undefined;
-  const report = (message: string): void => problem(message.slice(0, 500));
+  const report = (message: string): void => observer.problem(message.slice(0, 500));
   const logger = { error: report, warn: report, info: ignore, debug: ignore, verbose: ignore };
   diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true });
 }
@@ -115,8 +115,9 @@ class BatchedSpans implements SpanSink {
     return {
       export: (spans, done) =>
         exporter.export(spans, (result) => {
+          const code: number = result.code;
           this.#pending -= spans.length;
-          this.#observer.spansEnded(result.code === 0 ? "exported" : "failed", spans.length);
+          this.#observer.spansEnded(code === succeeded ? "exported" : "failed", spans.length);
           done(result);
         }),
       shutdown: () => exporter.shutdown(),
@@ -127,6 +128,8 @@ class BatchedSpans implements SpanSink {
 
 const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT, internal: SpanKind.INTERNAL } as const;
 const sampled = 1;
+/** `ExportResultCode.SUCCESS` of `@opentelemetry/core`. */
+const succeeded = 0;
 
 function readable(
   span: FinishedSpan,

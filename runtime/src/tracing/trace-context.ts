@@ -126,6 +126,7 @@ function b3Decision(sampled: string | undefined): boolean | undefined {
     case "0":
     case "false":
       return false;
+    case undefined:
     default:
       return undefined;
   }
