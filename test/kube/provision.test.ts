@@ -257,7 +257,12 @@ spec: {ports: [{port: 1234}]}
 
   test("accepts its class and says what it supports", async () => {
     const { status } = await cluster.becomes("gatewayclass/provisioned", "", {
-      status: { conditions: [{ type: "Accepted", status: "True", observedGeneration: 1 }] },
+      status: {
+        conditions: [
+          { type: "Accepted", status: "True", observedGeneration: 1 },
+          { type: "SupportedVersion", status: "True", observedGeneration: 1 },
+        ],
+      },
     });
     const { supportedFeatures } = status as { supportedFeatures: readonly { name: string }[] };
     const names = supportedFeatures.map(({ name }) => name);
