@@ -40,7 +40,14 @@ spec: {gatewayClassName: ${className}, listeners: [{name: http, port: 80, protoc
     return (metadata as { finalizers?: readonly string[] }).finalizers ?? [];
   };
 
-  const accepted = { status: { conditions: [{ type: "Accepted", status: "True" }] } };
+  const accepted = {
+    status: {
+      conditions: [
+        { type: "Accepted", status: "True" },
+        { type: "SupportedVersion", status: "True" },
+      ],
+    },
+  };
 
   const isGone = (name: string) =>
     eventually(
