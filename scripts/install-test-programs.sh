@@ -185,8 +185,8 @@ from_go() {
   fi
 }
 
-# collector_from_go: the OpenTelemetry Collector, with the parts that the tests need.
-collector_from_go() {
+# otelcol_from_go: the OpenTelemetry Collector, with the parts that the tests need.
+otelcol_from_go() {
   local modules built
   modules=$(cd "$(dirname "${BASH_SOURCE[0]}")/../test/rig/modules/collector" && pwd)
   if [ -x "$bin/otelcol" ]; then
@@ -238,7 +238,7 @@ go_from_pypi
 from_go ratelimit github.com/envoyproxy/ratelimit/src/service_cmd "$RATELIMIT_VERSION"
 from_go grpcurl github.com/fullstorydev/grpcurl/cmd/grpcurl "$GRPCURL_VERSION"
 from_go h2spec github.com/summerwind/h2spec/cmd/h2spec "$H2SPEC_VERSION"
-collector_from_go
+otelcol_from_go
 from_go actionlint github.com/rhysd/actionlint/cmd/actionlint "$ACTIONLINT_VERSION"
 # What test/rig/kind takes to make a cluster without a registry.
 compiler_from_apt
