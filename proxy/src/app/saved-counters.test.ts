@@ -269,7 +269,8 @@ describe("a process that is killed", () => {
   });
 
   test("has every change that was saved while a new file was written", async () => {
-    const first = await start({ counters: 65_536 });
+    // So many slots that no counter is evicted.
+    const first = await start({ counters: 262_144 });
     const set = compileLimits([limit], first.table);
     const clients = Array.from({ length: 20_000 }, (_, client) => requestOf(`client ${client}`));
     // More than a file may grow by; the last of them starts a new one.
@@ -280,7 +281,7 @@ describe("a process that is killed", () => {
     first.send(limit, 1, "client 7");
     await first.saved.save();
     await kill(first);
-    const second = await start({ counters: 65_536 });
+    const second = await start({ counters: 262_144 });
     expect([second.used(limit, "client 7"), second.used(limit, "client 19999")]).toEqual([10, 9]);
   });
 

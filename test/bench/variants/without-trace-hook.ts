@@ -18,7 +18,7 @@ const expected: Readonly<Record<string, number>> = {
   "local-limits.ts": 1,
   "global-limits.ts": 1,
   "rejected-request.ts": 1,
-  "forwarding.ts": 3,
+  "forwarding.ts": 4,
 };
 
 registerHooks({
