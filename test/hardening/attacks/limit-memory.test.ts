@@ -85,18 +85,22 @@ test.each([
     Math.floor(maxServedDenialLength / longestDenial) * 16,
     4 * maxServedDenialLength,
   ],
-])("%s take a bounded part of the memory of a worker", async (_name, objects, limits, maxBytes) => {
-  const packed = packedFor(objects);
-  const before = await usedMemory();
-  const received = new ReceivedParts();
-  for (const batch of batchesOf(packed, new Set())) received.add(structuredClone(batch));
-  const snapshot = runToEnd(received.assemble(packed.frame));
-  const table = new CounterTable(createCounters(1_024, 2), 1);
-  const rules = snapshot.binds.flatMap(({ listeners }) =>
-    listeners.flatMap(({ routes }) => routes.flatMap((each) => each.rules)),
-  );
-  const compiled = rules.map((rule) => compileLimits(rule.limits, table));
-  const taken = (await usedMemory()) - before;
-  expect(compiled.reduce((sum, set) => sum + set.limits.length, 0)).toBe(limits);
-  expect(taken).toBeLessThan(maxBytes);
-}, 60_000);
+])(
+  "%s take a bounded part of the memory of a worker",
+  async (_name, objects, limits, maxBytes) => {
+    const packed = packedFor(objects);
+    const before = await usedMemory();
+    const received = new ReceivedParts();
+    for (const batch of batchesOf(packed, new Set())) received.add(structuredClone(batch));
+    const snapshot = runToEnd(received.assemble(packed.frame));
+    const table = new CounterTable(createCounters(1_024, 2), 1);
+    const rules = snapshot.binds.flatMap(({ listeners }) =>
+      listeners.flatMap(({ routes }) => routes.flatMap((each) => each.rules)),
+    );
+    const compiled = rules.map((rule) => compileLimits(rule.limits, table));
+    const taken = (await usedMemory()) - before;
+    expect(compiled.reduce((sum, set) => sum + set.limits.length, 0)).toBe(limits);
+    expect(taken).toBeLessThan(maxBytes);
+  },
+  60_000,
+);
