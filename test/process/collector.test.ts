@@ -105,7 +105,7 @@ describeWith(["otelcol"], "a trace in a real collector", ({ otelcol }) => {
             ],
           ]);
         },
-        { timeout: 30_000, interval: 100 },
+        { timeout: 60_000, interval: 100 },
       );
       const loads = (await collector.spans()).filter(({ name }) => name === "load configuration");
       expect(loads.map(({ service }) => service)).toEqual(["RateLimit"]);

@@ -1,6 +1,5 @@
 /**
- * Checks signatures of JSON Web Tokens (RFC 7515 §5.2) with `node:crypto`, on the threads of Node. WebCrypto, which JOSE
- * libraries use, takes a fifth more CPU time for the same check (test/bench/micro/authentication.ts).
+ * Checks signatures of JSON Web Tokens (RFC 7515 §5.2) with `node:crypto`, on the threads of Node (docs/adr/0051).
  */
 import { constants, type KeyObject, type SignKeyObjectInput, verify } from "node:crypto";
 
