@@ -6,6 +6,12 @@ export function isNamed(name: string, lowerCase: string): boolean {
   return name === lowerCase || (name.length === lowerCase.length && name.toLowerCase() === lowerCase);
 }
 
+/** Returns the first value of a field in a list whose names are in lower case, as `name`. */
+export function fieldOf(fields: FieldList, name: string): string | undefined {
+  for (let at = 0; at < fields.length; at += 2) if (fields[at] === name) return fields[at + 1];
+  return undefined;
+}
+
 /**
  * Returns the code of a name's first letter in lower case, which distinguishes most names. Names are strings of several
  * internal kinds, and V8 reads the length of such a string eight times slower than a character.

@@ -4,6 +4,7 @@
  * `x-ratelimit-reset-NAME`, or both without a name. Anthropic: `anthropic-ratelimit-NAME-remaining` and `-reset`. Gemini has
  * its reset in the body of a 429.
  */
+import { fieldOf } from "@gatewayproxy/http/fields";
 import { readRetryDelay } from "./provider-error.ts";
 
 /** The quota of a provider, as a response shows it. */
@@ -94,9 +95,4 @@ function timeUntil(text: string | undefined, nowMs: number): number | undefined 
 /** Returns a number of digits, and undefined for any other text. */
 function numberOf(text: string): number | undefined {
   return /^\s*-?\d{1,15}(?:\.\d{1,9})?\s*$/.test(text) ? Math.max(0, Number(text)) : undefined;
-}
-
-function fieldOf(headers: readonly string[], name: string): string | undefined {
-  for (let index = 0; index < headers.length; index += 2) if (headers[index] === name) return headers[index + 1];
-  return undefined;
 }

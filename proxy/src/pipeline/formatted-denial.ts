@@ -1,11 +1,11 @@
 /** The response to a denial as the policy of its limit describes it: its status, its body and further fields. */
+import { fieldOf } from "@gatewayproxy/http/fields";
 import { headerOf } from "../cel/variables.ts";
 import { replaceFields } from "../filters/header-edits.ts";
 import type { DeniedResponse } from "../ir/limit-response.ts";
 import { apiOf } from "../llm/provider-api.ts";
 import { type ErrorResponse, quotaError } from "../llm/quota-error.ts";
 import type { DenialResponse } from "../policy/ratelimit/denial-response.ts";
-import { fieldOf } from "./attempts/fields.ts";
 import { isGrpcRequest } from "./grpc-reply.ts";
 import { durationText } from "./limit-fields.ts";
 import type { StagedRequest } from "./stage.ts";

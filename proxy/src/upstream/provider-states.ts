@@ -14,6 +14,7 @@
  */
 import { hash } from "node:crypto";
 import { BucketLocks } from "@gatewayproxy/runtime/bucket-locks";
+import { hashOfText } from "@gatewayproxy/runtime/text-hash";
 import type { ProviderFigures } from "../ir/endpoint-state.ts";
 import type { Backend, BackendKey } from "../ir/snapshot.ts";
 import { deservesEjection, ejectionMs } from "./ejection.ts";
@@ -271,8 +272,5 @@ export function providerIdentity({ key, endpoints, ai }: Backend): string {
 
 /** Returns the number of a client, at least 1, which is the same in every worker. @param client its identity or address. */
 export function clientNumber(client: string): number {
-  // FNV-1a
-  let number = 0x811c9dc5;
-  for (let index = 0; index < client.length; index++) number = Math.imul(number ^ client.charCodeAt(index), 0x01000193);
-  return 1 + (number >>> 0);
+  return 1 + hashOfText(client);
 }

@@ -3,8 +3,8 @@
  * events (HTML Standard §9.2.6), and messages of Amazon's binary streams. A comment is no event. A response of another
  * type, or with a content coding, begins with its first byte.
  */
+import { fieldOf } from "@gatewayproxy/http/fields";
 import { readErrorEvent, readErrorMessage, type StreamedError } from "../../llm/provider-error.ts";
-import { fieldOf } from "./fields.ts";
 
 type Form = "events" | "messages" | "bytes";
 

@@ -3,13 +3,14 @@
  * of their health and quota. Each is chosen once: first the available ones of the lowest priority by weight, and the failing
  * ones last. One that is out of quota is not chosen.
  */
+import { fieldOf } from "@gatewayproxy/http/fields";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { StreamedError } from "../../llm/provider-error.ts";
 import { type QuotaReading, readQuota } from "../../llm/provider-quota.ts";
 import type { UpstreamFailure } from "../../upstream/failure.ts";
 import { clientNumber } from "../../upstream/provider-states.ts";
 import type { CompiledProvider, ProvidersTarget } from "../compiled-rule.ts";
-import { fieldOf, isJson } from "./fields.ts";
+import { isJson } from "./fields.ts";
 
 /** The list of a Backend, and the client of one request. */
 export interface ProviderChoiceOptions {

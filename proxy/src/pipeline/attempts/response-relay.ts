@@ -4,6 +4,7 @@
  * would otherwise cost a write each. The usage reader also gets the bytes, and the limits are charged before the client can see
  * the end, so that the next request sees the charge.
  */
+import { fieldOf } from "@gatewayproxy/http/fields";
 import type { Duplex } from "node:stream";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { HeaderEditor } from "../../filters/header-edits.ts";
@@ -18,7 +19,7 @@ import { readGrpcStatus } from "../grpc-reply.ts";
 import type { RealtimeSession } from "../realtime-session.ts";
 import type { RequestReservation } from "../request-reservation.ts";
 import type { AbandonedResponse } from "./abandoned-responses.ts";
-import { fieldOf, isJson, removeField } from "./fields.ts";
+import { isJson, removeField } from "./fields.ts";
 import { FirstEvent } from "./first-event.ts";
 import type { ResponseUsage } from "./response-usage.ts";
 import { joinTunnel } from "./tunnel.ts";

@@ -2,6 +2,7 @@
  * The usage of a response to one attempt: reads it from the bytes that pass, takes an event that the client did not ask for out
  * of a stream, and charges the limits once, whatever becomes of the attempt.
  */
+import { fieldOf } from "@gatewayproxy/http/fields";
 import type { AiBackend } from "../../ir/snapshot.ts";
 import type { UsageOutcome } from "../../ir/usage.ts";
 import { generatesNothing, type ProviderTarget } from "../../llm/charging.ts";
@@ -19,7 +20,7 @@ import {
 } from "../../llm/usage-reader.ts";
 import type { RequestRecord } from "../../telemetry/request-record.ts";
 import type { RequestReservation } from "../request-reservation.ts";
-import { fieldOf, removeField } from "./fields.ts";
+import { removeField } from "./fields.ts";
 
 /** One attempt, and where its usage goes. */
 export interface ResponseUsageOptions {

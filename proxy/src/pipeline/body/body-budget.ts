@@ -11,6 +11,7 @@
  * The counters are in shared memory, with a row for each worker, so that the memory of a worker that died can be
  * released.
  */
+import { hashOfText } from "@gatewayproxy/runtime/text-hash";
 
 /** Default of the budget of a process in bytes: 256 MiB. */
 export const defaultBodyMemoryBytes = 256 * 1024 * 1024;
@@ -158,8 +159,5 @@ function rowOf(worker: number): number {
 
 /** Returns the index of a client's counter in a row, from 1. It is the same in all workers. */
 function counterOf(client: string): number {
-  // FNV-1a
-  let hash = 0x811c9dc5;
-  for (let at = 0; at < client.length; at++) hash = Math.imul(hash ^ client.charCodeAt(at), 0x01000193);
-  return 1 + ((hash >>> 0) % clientCounters);
+  return 1 + (hashOfText(client) % clientCounters);
 }
