@@ -31,7 +31,7 @@ export async function bundle(image: BundledImage, folder: string): Promise<void>
       if (log.code === "UNRESOLVED_IMPORT") throw new Error(log.message);
       report(level, log);
     },
-    plugins: [filesBeside(programs, files), builtinsByName],
+    plugins: [filesBeside(programs, files), requiredPackages, builtinsByName],
     // Keeps the names of functions and line breaks, with comments that name the source files, for readable stack
     // traces.
     output: { dir: folder, format: "esm", chunkFileNames: "[name]-[hash].js" },
@@ -73,6 +73,33 @@ function filesBeside(programs: Readonly<Record<string, string>>, files: Set<stri
       return { code: replaced };
     },
   };
+}
+
+/** A call by which an ES module loads a module at run time. */
+const requireCall = /\b__require\("([^"]+)"\)/g;
+
+/**
+ * Replaces `__require("package")` by an import. A package that was bundled itself has such calls, which the bundler does
+ * not follow. At run time they would fail, since an image has no node_modules.
+ */
+const requiredPackages: Plugin = {
+  name: "required-packages",
+  transform(code, id) {
+    if (!id.endsWith(".mjs")) return;
+    const packages = new Set([...code.matchAll(requireCall)].map(([, name = ""]) => name).filter(isPackage));
+    if (packages.size === 0) return;
+    const variables = new Map([...packages].map((name, index) => [name, `required${index}`]));
+    const imports = [...variables].map(([name, variable]) => `import ${variable} from "${name}";\n`);
+    return { code: imports.join("") + code.replace(requireCall, (call, name: string) => variables.get(name) ?? call) };
+  },
+  renderChunk(code, { fileName }) {
+    const [, name] = [...code.matchAll(requireCall)].find(([, required = ""]) => isPackage(required)) ?? [];
+    if (name !== undefined) throw new Error(`${fileName} loads ${name} at run time, which no image contains`);
+  },
+};
+
+function isPackage(name: string): boolean {
+  return !isBuiltin(name);
 }
 
 /** A whole import, as the bundler writes it. */
