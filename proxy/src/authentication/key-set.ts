@@ -2,6 +2,7 @@
 import type { KeyObject } from "node:crypto";
 import type { PublicJwk } from "../ir/authentication.ts";
 import { keyObjectOf, verifies } from "./json-web-keys.ts";
+import { isQuickKey } from "./token-signature.ts";
 
 /** The keys of an issuer as they are now. */
 export interface KeySet {
@@ -16,22 +17,32 @@ export interface KeySet {
   refresh(): Promise<void> | undefined;
 }
 
+/** A key that verifies signatures. */
+export interface VerificationKey {
+  readonly key: KeyObject;
+  /** Whether its checks are quick enough for the event loop. */
+  readonly isQuick: boolean;
+}
+
 /** Keys without an id that are tried for one token. */
-const maxCandidates = 4;
+export const maxCandidates = 4;
 
 /** Looks up keys by the header of a token. */
 export class KeyIndex {
-  readonly #all: readonly (readonly [PublicJwk, KeyObject])[];
+  readonly #all: readonly (readonly [PublicJwk, VerificationKey])[];
 
   constructor(keys: readonly PublicJwk[]) {
-    this.#all = keys.map((key) => [key, keyObjectOf(key)]);
+    this.#all = keys.map((jwk) => {
+      const key = keyObjectOf(jwk);
+      return [jwk, { key, isQuick: isQuickKey(key) }];
+    });
   }
 
   /**
    * Returns the keys that may have signed a token: of its algorithm, and with its key id if it has one. `kid` is only ever
    * compared; it is no path and no address.
    */
-  candidates(algorithm: string, kid: string | undefined): readonly KeyObject[] {
+  candidates(algorithm: string, kid: string | undefined): readonly VerificationKey[] {
     const matching = this.#all.filter(([key]) => verifies(key, algorithm) && (kid === undefined || key.kid === kid));
     return matching.slice(0, maxCandidates).map(([, key]) => key);
   }

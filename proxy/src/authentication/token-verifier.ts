@@ -1,16 +1,15 @@
 /**
  * Verifies the JSON Web Tokens of one policy (RFC 7519 §7.2, RFC 8725): chooses the issuer and the keys by what a token
- * claims, has its signature checked, and keeps results. Requests with the same token share one check.
+ * claims, checks its signature, and keeps results. Requests with the same token share one check.
  */
-import type { KeyObject } from "node:crypto";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { claimsOf } from "../cel/identity.ts";
 import type { TokenIssuer } from "../ir/authentication.ts";
 import { sha256Of } from "./credential-digest.ts";
-import type { KeySet } from "./key-set.ts";
+import { type KeySet, maxCandidates, type VerificationKey } from "./key-set.ts";
 import { clockSkewMs, maxTokenLength, readToken, timeFault, type TokenFault, type UnverifiedToken } from "./token.ts";
 import type { TokenCache, TokenResult } from "./token-cache.ts";
-import { hasSignatureOf } from "./token-signature.ts";
+import { hasSignatureOf, hasSlowSignatureOf } from "./token-signature.ts";
 import type { VerificationQueue } from "./verification-queue.ts";
 
 /** What the verifiers of a worker share. */
@@ -67,6 +66,13 @@ export class TokenVerifier {
     if (typeof read === "string") return rejected(read);
     const unsuitable = this.#faultBefore(read);
     if (unsuitable !== undefined) return rejected(unsuitable);
+    const quickKeys = this.#quickKeysOf(read);
+    if (quickKeys !== undefined) {
+      const isSigned = quickKeys.some((each) => hasSignatureOf(token, read.algorithm, each.key));
+      const result = isSigned ? accepted(read) : rejected("signature");
+      this.#keep(key, token, read, result);
+      return result;
+    }
     const version = this.#version;
     const started = this.#check(token, read, client)
       .then((result) => {
@@ -88,16 +94,32 @@ export class TokenVerifier {
 
   /** Returns the fault of a token that no signature can repair. */
   #faultBefore(token: UnverifiedToken): TokenFault | undefined {
-    const ofIssuer = this.#issuers.filter(({ issuer }) => issuer.issuer === token.issuer);
-    if (ofIssuer.length === 0) return "issuer";
-    if (!ofIssuer.some(({ issuer }) => isFor(token, issuer))) return "audience";
+    if (!this.#issuers.some(({ issuer }) => issuer.issuer === token.issuer)) return "issuer";
+    if (this.#keySetsOf(token).length === 0) return "audience";
     return timeFault(token, this.#services.clock.nowMs());
+  }
+
+  /** Returns the key sets of the issuers that may have made a token. */
+  #keySetsOf(token: UnverifiedToken): readonly KeySet[] {
+    return this.#issuers.flatMap(({ issuer, keys }) =>
+      issuer.issuer === token.issuer && isFor(token, issuer) ? [keys] : [],
+    );
+  }
+
+  /** Returns the keys that may have signed a token; undefined if one is not known yet, is slow, or if there are many. */
+  #quickKeysOf(token: UnverifiedToken): readonly VerificationKey[] | undefined {
+    const found: VerificationKey[] = [];
+    for (const { keys } of this.#keySetsOf(token)) {
+      const candidates = keys?.candidates(token.algorithm, token.kid) ?? [];
+      if (candidates.length === 0) return undefined;
+      found.push(...candidates);
+    }
+    return found.length <= maxCandidates && found.every(({ isQuick }) => isQuick) ? found : undefined;
   }
 
   async #check(token: string, read: UnverifiedToken, client: string): Promise<TokenResult> {
     let result = rejected("unknownKey");
-    for (const { issuer, keys } of this.#issuers) {
-      if (issuer.issuer !== read.issuer || !isFor(read, issuer)) continue;
+    for (const keys of this.#keySetsOf(read)) {
       result = worse(result, await this.#checkWith(token, read, client, keys));
       if (result.kind === "accepted") return result;
     }
@@ -121,20 +143,24 @@ export class TokenVerifier {
 /** Returns the result of a token whose claims hold, by its signature. */
 async function checkSignature(
   token: string,
-  { algorithm, claims }: UnverifiedToken,
-  candidates: readonly KeyObject[],
+  read: UnverifiedToken,
+  candidates: readonly VerificationKey[],
 ): Promise<TokenResult> {
-  for (const key of candidates) {
-    if (await hasSignatureOf(token, algorithm, key)) return { kind: "accepted", claims: claimsOf(claims) };
+  for (const { key } of candidates) {
+    if (await hasSlowSignatureOf(token, read.algorithm, key)) return accepted(read);
   }
   return rejected("signature");
+}
+
+function accepted({ claims }: UnverifiedToken): TokenResult {
+  return { kind: "accepted", claims: claimsOf(claims) };
 }
 
 /** Returns the keys that may have signed a token. Waits for newer ones where there are none. */
 async function candidatesOf(
   set: KeySet,
   { algorithm, kid }: UnverifiedToken,
-): Promise<readonly KeyObject[] | TokenFault> {
+): Promise<readonly VerificationKey[] | TokenFault> {
   const known = set.keys?.candidates(algorithm, kid) ?? [];
   if (known.length > 0) return known;
   await set.refresh();
