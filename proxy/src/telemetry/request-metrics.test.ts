@@ -1,12 +1,13 @@
 import { renderMetrics } from "@gatewayproxy/runtime/exposition";
 import { SeriesBound } from "@gatewayproxy/runtime/metrics";
 import { describe, expect, test } from "vitest";
-import { metricTable } from "./metric-table.ts";
+import { metricTableOf } from "./metric-table.ts";
 import { ProcessMetrics } from "./process-metrics.ts";
 import { RequestMetrics } from "./request-metrics.ts";
 import { limitOf, recordOf } from "./testing/records.ts";
 
 const bind = "0.0.0.0:80";
+const metricTable = metricTableOf(false);
 
 /** The samples of one metric, without its prefix, buckets and comments. */
 async function samplesOf(metrics: RequestMetrics | ProcessMetrics, name: string): Promise<string[]> {

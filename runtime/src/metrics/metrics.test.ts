@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { createFamilies, mergeMetrics, SeriesBound, takeSnapshot } from "./metrics.ts";
-import { renderMetrics, renderMetricTable, watchProcess } from "./exposition.ts";
+import { formatOf, renderFamilies, renderMetrics, renderMetricTable } from "./exposition.ts";
+import { familiesOf } from "./metric-families.ts";
+import { watchProcess } from "./process-metrics.ts";
 
 const table = {
   requests: {
@@ -169,8 +171,79 @@ test("series are added up over labels that are not exposed", async () => {
   expect(renderMetricTable(summed)).not.toContain("route");
 });
 
-test("the process reports its processor time and memory", async () => {
-  expect(await watchProcess().render()).toMatch(/^process_resident_memory_bytes \d+$/m);
+describe("OpenMetrics", () => {
+  const spanOf = (digit: string, atMs: number) => ({ traceId: digit.repeat(32), spanId: digit.repeat(16), atMs });
+
+  test("has the last exemplar of each bucket, of all threads", async () => {
+    const [one, two] = [createFamilies(table), createFamilies(table)];
+    one.duration.cell("a").observe(0.5, spanOf("1", 1_000));
+    one.duration.cell("a").observe(0.6, spanOf("2", 2_000));
+    one.duration.cell("a").observe(0.7);
+    two.duration.cell("a").observe(0.8, spanOf("3", 1_500));
+    two.duration.cell("a").observe(7, spanOf("4", 1_700));
+    const text = await renderFamilies(familiesOf(table, [one, two].map(takeSnapshot)), "openmetrics");
+    expect(text.split("\n")).toEqual([
+      "# HELP test_requests Requests that were served.",
+      "# TYPE test_requests counter",
+      "# HELP test_active Requests in progress.",
+      "# TYPE test_active gauge",
+      "test_active 0",
+      "# HELP test_duration_seconds How long requests took.",
+      "# TYPE test_duration_seconds histogram",
+      'test_duration_seconds_bucket{route="a",le="0.1"} 0',
+      `test_duration_seconds_bucket{route="a",le="1"} 4 # {trace_id="${"2".repeat(32)}",span_id="${"2".repeat(16)}"} 0.6 2`,
+      `test_duration_seconds_bucket{route="a",le="+Inf"} 5 # {trace_id="${"4".repeat(32)}",span_id="${"4".repeat(16)}"} 7 1.7`,
+      'test_duration_seconds_sum{route="a"} 9.6',
+      'test_duration_seconds_count{route="a"} 5',
+      "# EOF",
+      "",
+    ]);
+    expect(await renderMetrics(table, [takeSnapshot(one)])).not.toContain("trace_id");
+  });
+
+  test("keeps exemplars of label sets that are added up", () => {
+    const families = createFamilies(table);
+    for (let n = 0; n < 3; n++) families.duration.cell(`r${n}`).observe(0.5, spanOf(String(n), n));
+    const [, , duration] = familiesOf(table, [takeSnapshot(families)], new SeriesBound(1));
+    expect(duration).toMatchObject({
+      points: [
+        { labels: { route: "r0" }, exemplars: [undefined, { traceId: "0".repeat(32) }, undefined] },
+        {
+          labels: { route: "other" },
+          counts: [0, 2, 0],
+          exemplars: [undefined, { traceId: "2".repeat(32) }, undefined],
+        },
+      ],
+    });
+  });
+
+  test("does not rename a counter without its suffix", async () => {
+    const points = [{ labels: {}, value: 3 }];
+    const text = await renderFamilies([{ name: "hits", help: "Hits.", type: "counter", points }], "openmetrics");
+    expect(text).toBe("# HELP hits Hits.\n# TYPE hits unknown\nhits 3\n# EOF\n");
+  });
+
+  test.each([
+    [undefined, "text"],
+    ["*/*", "text"],
+    ["text/plain;version=0.0.4", "text"],
+    ["application/openmetrics-text", "openmetrics"],
+    ["application/openmetrics-text;version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", "openmetrics"],
+    ["application/openmetrics-text;version=1.0.0;q=0.5, text/plain;version=0.0.4;q=0.8", "text"],
+    ["application/openmetrics-text;version=2.0.0,text/plain;q=0.1", "text"],
+    ["application/openmetrics-text;q=0", "text"],
+    ["application/openmetrics-text;q=nonsense, text/plain", "text"],
+  ])("is negotiated: %s", (accept, format) => {
+    expect(formatOf(accept)).toBe(format);
+  });
+});
+
+test("the process reports its processor time, its memory and its pauses", async () => {
+  const families = await watchProcess().families();
+  const text = await renderFamilies(families);
+  expect(text).toMatch(/^process_resident_memory_bytes \d+$/m);
+  expect(text).toMatch(/^process_cpu_seconds_total [\d.]+$/m);
+  expect(families.find(({ name }) => name === "nodejs_gc_duration_seconds")?.type).toBe("histogram");
 });
 
 test("the table for the docs has a row for every metric and aligned columns", () => {
