@@ -203,7 +203,7 @@ describe("a collector that is not there", () => {
     expect(line).toMatchObject({ level: "warn", module: "proxy::metrics" });
     proxy.kill("SIGTERM");
     expect(await proxy.exited).toBe(0);
-  });
+  }, 60_000);
 
   test("or never responds: one export at a time waits for it", async () => {
     const silent = createServer();
@@ -220,7 +220,7 @@ describe("a collector that is not there", () => {
     await vi.waitFor(async () => expect(failures(await scraped(proxy))).toBeGreaterThan(1), { timeout: 30_000 });
     expect(connections).toBeLessThanOrEqual(failures(await scraped(proxy)) + 2);
     expect((await complete(url, newTraceId())).status).toBe(200);
-  });
+  }, 60_000);
 });
 
 test("an invalid variable prevents the start", async () => {
@@ -230,4 +230,4 @@ test("an invalid variable prevents the start", async () => {
   expect(proxy.stderr()).toContain(
     'OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE: "both" is not one of cumulative, delta, lowmemory',
   );
-});
+}, 60_000);
