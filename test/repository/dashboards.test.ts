@@ -63,7 +63,9 @@ function metricsIn(expression: string): readonly { readonly metric: string; read
 }
 
 const groupsIn = (expression: string): readonly string[] =>
-  [...expression.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, list = ""]) => list.split(",").map((label) => label.trim()));
+  [...expression.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, list = ""]) =>
+    list.split(",").map((label) => label.trim()),
+  );
 
 describe.each(panels)("$name", ({ targets }) => {
   test("shows metrics by labels that exist with each convention", async () => {

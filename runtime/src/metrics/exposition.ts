@@ -1,8 +1,8 @@
 /** Renders metrics as text for Prometheus: its own format, or OpenMetrics, which has exemplars. */
 import { type Metric, Registry, type RegistryContentType } from "prom-client";
 import { renderMarkdownTable } from "../text/markdown-table.ts";
-import { countOf, exposedLabels, familiesOf, type HistogramFamily, type MetricFamily } from "./metric-families.ts";
-import type { Exemplar, MetricsSnapshot, MetricTable, SeriesBound } from "./metrics.ts";
+import { countOf, exposedLabels, type HistogramFamily, type MetricFamily } from "./metric-families.ts";
+import type { Exemplar, MetricTable } from "./metrics.ts";
 
 /** A format of `/metrics`. */
 export type ExpositionFormat = "text" | "openmetrics";
@@ -98,15 +98,6 @@ function histogramSamples({ name, type, bounds, points }: HistogramFamily): read
 
 function exemplarSample({ traceId, spanId, value, atMs }: Exemplar): NonNullable<Sample["exemplar"]> {
   return { labelSet: { trace_id: traceId, span_id: spanId }, value, timestamp: atMs / 1_000 };
-}
-
-/** Renders the metrics of a table, as `familiesOf` returns them. */
-export function renderMetrics(
-  table: MetricTable,
-  snapshots: readonly MetricsSnapshot[],
-  bound?: SeriesBound,
-): Promise<string> {
-  return renderFamilies(familiesOf(table, snapshots, bound));
 }
 
 /** Renders a Markdown table with one row per metric, in the order of declaration. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createFamilies, mergeMetrics, SeriesBound, takeSnapshot } from "./metrics.ts";
-import { formatOf, renderFamilies, renderMetrics, renderMetricTable } from "./exposition.ts";
+import { formatOf, renderFamilies, renderMetricTable } from "./exposition.ts";
 import { familiesOf } from "./metric-families.ts";
 import { watchProcess } from "./process-metrics.ts";
 
@@ -94,13 +94,13 @@ describe("mergeMetrics", () => {
   });
 });
 
-describe("renderMetrics", () => {
+describe("renderFamilies", () => {
   test("writes the Prometheus text format, with buckets counted cumulatively", async () => {
     const families = createFamilies(table);
     families.requests.cell('a "quoted"\n', 200).value = 2;
     families.duration.cell("a").observe(0.05);
     families.duration.cell("a").observe(7);
-    expect(await renderMetrics(table, [takeSnapshot(families)])).toBe(
+    expect(await renderFamilies(familiesOf(table, [takeSnapshot(families)]))).toBe(
       [
         "# HELP test_requests_total Requests that were served.",
         "# TYPE test_requests_total counter",
@@ -125,7 +125,7 @@ describe("renderMetrics", () => {
 
 describe("a bound of series", () => {
   const rendered = async (families: ReturnType<typeof createFamilies<typeof table>>, bound: SeriesBound) =>
-    (await renderMetrics(table, [takeSnapshot(families)], bound))
+    (await renderFamilies(familiesOf(table, [takeSnapshot(families)], bound)))
       .split("\n")
       .filter((line) => line.startsWith("test_re"));
 
@@ -152,7 +152,7 @@ describe("a bound of series", () => {
   test("is a 25th for histograms", async () => {
     const families = createFamilies(table);
     for (let n = 0; n < 9; n++) families.duration.cell(`r${n}`).observe(0.5);
-    const text = await renderMetrics(table, [takeSnapshot(families)], new SeriesBound(100));
+    const text = await renderFamilies(familiesOf(table, [takeSnapshot(families)], new SeriesBound(100)));
     expect(text.match(/^test_duration_seconds_count.*/gm)).toEqual([
       ...[0, 1, 2, 3].map((n) => `test_duration_seconds_count{route="r${n}"} 1`),
       'test_duration_seconds_count{route="other"} 5',
@@ -165,7 +165,7 @@ test("series are added up over labels that are not exposed", async () => {
   const families = createFamilies(summed);
   families.duration.cell("l", "a").observe(0.5);
   families.duration.cell("l", "b").observe(0.5);
-  expect(await renderMetrics(summed, [takeSnapshot(families)])).toContain(
+  expect(await renderFamilies(familiesOf(summed, [takeSnapshot(families)]))).toContain(
     'test_duration_seconds_count{listener="l"} 2',
   );
   expect(renderMetricTable(summed)).not.toContain("route");
@@ -198,7 +198,7 @@ describe("OpenMetrics", () => {
       "# EOF",
       "",
     ]);
-    expect(await renderMetrics(table, [takeSnapshot(one)])).not.toContain("trace_id");
+    expect(await renderFamilies(familiesOf(table, [takeSnapshot(one)]))).not.toContain("trace_id");
   });
 
   test("keeps exemplars of label sets that are added up", () => {
