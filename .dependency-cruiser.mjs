@@ -127,7 +127,8 @@ const proxyctl = {
 
 /** The workspaces that each workspace may import, through their exports. */
 const workspaces = {
-  runtime: [],
+  // The wire format of protobuf.
+  runtime: ["protos"],
   // HTTP and gRPC, without Gateways and rate limits.
   http: ["runtime"],
   grpc: ["runtime", "http", "protos"],
@@ -152,8 +153,8 @@ const homes = {
   "@redis/client": ["ratelimit-service/src/store/"],
   memcache: ["ratelimit-service/src/store/"],
   "@kubernetes/client-node": ["proxy/src/kube/", "proxyctl/src/kube/"],
-  // Only processes that export traces load it.
-  "@opentelemetry/.+": ["runtime/src/tracing/"],
+  // Only processes that export traces or metrics load it.
+  "@opentelemetry/.+": ["runtime/src/tracing/", "runtime/src/metric-export/"],
 };
 
 /** Test code may import everything. Other code must not import test code. */

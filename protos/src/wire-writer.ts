@@ -70,6 +70,25 @@ export class WireWriter {
     this.#length = this.#buffer.writeDoubleLE(value, this.#length);
   }
 
+  /** Writes a fixed64 field, even when 0. */
+  fixed64(field: number, value: bigint): void {
+    this.#varint((field << 3) | 1);
+    this.#reserve(8);
+    this.#length = this.#buffer.writeBigUInt64LE(value, this.#length);
+  }
+
+  /** Writes a packed field of fixed64. The values are integers from 0 to 2^53. */
+  packedFixed64(field: number, values: readonly number[]): void {
+    this.#beginPacked(field, values);
+    for (const value of values) this.#length = this.#buffer.writeBigUInt64LE(BigInt(value), this.#length);
+  }
+
+  /** Writes a packed field of double. */
+  packedDoubles(field: number, values: readonly number[]): void {
+    this.#beginPacked(field, values);
+    for (const value of values) this.#length = this.#buffer.writeDoubleLE(value, this.#length);
+  }
+
   /** Writes a boolean field, even when false. */
   boolean(field: number, value: boolean): void {
     this.#varint(field << 3);
@@ -99,6 +118,13 @@ export class WireWriter {
     this.#length = start - 1;
     this.#varint(bytes);
     this.#length = start - 1 + lengthBytes + bytes;
+  }
+
+  /** Begins a packed field of values with eight bytes each. */
+  #beginPacked(field: number, values: readonly number[]): void {
+    this.#varint((field << 3) | 2);
+    this.#varint(values.length * 8);
+    this.#reserve(values.length * 8);
   }
 
   #shortText(text: string): void {

@@ -6,11 +6,14 @@ import { exitFailure, fail, failSettings, readCommandLine } from "@gatewayproxy/
 import { handleSignals, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
-import { readTracingSettings } from "@gatewayproxy/runtime/tracing-settings";
+import { readMetricExportSettings } from "@gatewayproxy/runtime/metric-export-settings";
+import { problemsOfAll } from "@gatewayproxy/runtime/otel-variables";
+import { readSemconvOptIn, readTracingSettings } from "@gatewayproxy/runtime/tracing-settings";
 import { readVersion } from "@gatewayproxy/runtime/version";
 import { Proxy } from "./app/proxy.ts";
 import { type ProxySettings, proxySettings, settingConflicts } from "./app/settings.ts";
-import { tracingDefaults } from "./app/tracing-defaults.ts";
+import { telemetryDefaults } from "./app/telemetry-defaults.ts";
+import { latestGenAi } from "./telemetry/gen-ai-table.ts";
 
 const summary = "Serves the Gateways, routes and limits of a folder of manifests, or of a Kubernetes cluster.";
 const usage = "npm run proxy -- --config-dir DIR [OPTIONS], or --kubernetes [--gateway NAMESPACE/NAME] [OPTIONS]";
@@ -26,9 +29,11 @@ if (settings !== undefined) await run(settings);
 
 async function run(settings: ProxySettings): Promise<void> {
   const conflicts = settingConflicts(settings);
-  const tracing = readTracingSettings(process.env, tracingDefaults(version, settings));
-  if (conflicts.length > 0 || !tracing.ok) {
-    failSettings([...conflicts, ...(tracing.ok ? [] : tracing.problems)]);
+  const defaults = telemetryDefaults(version, settings);
+  const tracing = readTracingSettings(process.env, defaults);
+  const metricExport = readMetricExportSettings(process.env, defaults);
+  if (conflicts.length > 0 || !tracing.ok || !metricExport.ok) {
+    failSettings([...conflicts, ...problemsOfAll([tracing, metricExport])]);
     return;
   }
   const logs = new Logs({ filter: settings.logLevel, clock: systemClock, destination: openStdout() });
@@ -57,6 +62,8 @@ async function run(settings: ProxySettings): Promise<void> {
   const started = await Proxy.start({
     settings,
     tracing: tracing.value,
+    metricExport: metricExport.value,
+    isLatestGenAi: readSemconvOptIn(process.env).includes(latestGenAi),
     env: process.env,
     logs,
     clock: systemClock,

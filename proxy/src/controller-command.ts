@@ -1,11 +1,13 @@
 /** The controller's command line: reads the settings, starts, and stops at a signal. Only this module ends the process. */
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { exitFailure, fail, readCommandLine } from "@gatewayproxy/runtime/command-line";
-import { expositionContentType, watchProcess } from "@gatewayproxy/runtime/exposition";
 import { handleSignals, Readiness, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { describeListenError } from "@gatewayproxy/runtime/listen-error";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
+import { metricsPage } from "@gatewayproxy/runtime/metrics-page";
+import { watchProcess } from "@gatewayproxy/runtime/process-metrics";
+import { throttle } from "@gatewayproxy/runtime/throttle";
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import { readVersion } from "@gatewayproxy/runtime/version";
 import { openPageServer, type Page } from "./app/page-server.ts";
@@ -82,12 +84,11 @@ async function openPages(
       contentType: "text/plain",
       body: `${readiness.describe()}\n`,
     });
-  const renderStats = async (): Promise<Page> => {
-    const body = (await metrics.render()) + (await ofProcess.render());
-    return { status: 200, contentType: expositionContentType, body };
-  };
-  const readinessPage = openPageServer(readinessAddress, "/healthz/ready", renderReadiness, systemClock);
-  const statsPage = openPageServer(statsAddress, "/metrics", renderStats, systemClock);
+  const renderStats = metricsPage(async () => [...metrics.families(), ...(await ofProcess.families())], systemClock);
+  const readinessPage = openPageServer(readinessAddress, "/healthz/ready", throttle(renderReadiness, systemClock));
+  const statsPage = openPageServer(statsAddress, "/metrics", async (accept) => {
+    return { status: 200, ...(await renderStats(accept)) };
+  });
   const [ready, stats] = await Promise.allSettled([readinessPage, statsPage]);
   return [...problemOf("--readiness-address", ready), ...problemOf("--stats-address", stats)];
 }

@@ -4,7 +4,6 @@
  */
 import { join } from "node:path";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
-import type { TracingSettings } from "@gatewayproxy/runtime/tracing-settings";
 import { readSettings, type SettingSources, type SettingValues } from "@gatewayproxy/runtime/settings";
 import type { RuntimeDirectory } from "./config/runtime-directory.ts";
 import type { CallBounds } from "./limiter/call-bounds.ts";
@@ -20,7 +19,7 @@ import { readStoreSettings, type StoreSettings } from "./settings/read-store-set
 import { redisSettings } from "./settings/redis-settings.ts";
 import { serverSettings } from "./settings/server-settings.ts";
 import { statsSettings } from "./settings/stats-settings.ts";
-import { readServiceTracing } from "./settings/read-tracing-settings.ts";
+import { readServiceTelemetry, type ServiceTelemetry } from "./settings/read-telemetry-settings.ts";
 import { tracingSettings } from "./settings/tracing-settings.ts";
 
 /** All settings, by the name that the code uses. */
@@ -42,8 +41,8 @@ export interface ServiceSettings {
   readonly store: StoreSettings;
   /** The names and destinations of metrics. */
   readonly stats: StatsSettings;
-  /** The export of spans; undefined: there is none. */
-  readonly tracing: TracingSettings | undefined;
+  /** The export of spans and of metrics. */
+  readonly telemetry: ServiceTelemetry;
   /** The headers of responses. */
   readonly headers: HeaderStyle;
   /** The bounds of one call. */
@@ -74,14 +73,14 @@ export function readServiceSettings(
   const { value: values } = read;
   const store = readStoreSettings(values);
   const stats = readStatsSettings(values, sources.env);
-  const tracing = readServiceTracing(values, rawSources.env);
-  const problems = [store, stats, tracing].flatMap((result) => (result.ok ? [] : result.problems));
-  if (!store.ok || !stats.ok || !tracing.ok) return { ok: false, problems };
+  const telemetry = readServiceTelemetry(values, rawSources.env);
+  const problems = [store, stats, telemetry].flatMap((result) => (result.ok ? [] : result.problems));
+  if (!store.ok || !stats.ok || !telemetry.ok) return { ok: false, problems };
   const settings = {
     values,
     store: store.value,
     stats: stats.value,
-    tracing: tracing.value,
+    telemetry: telemetry.value,
     headers: headerStyleOf(values),
     bounds: {
       maxDescriptors: values.maxCallDescriptors,

@@ -71,6 +71,7 @@ const locations = {
   "proxy::config": [["proxy/src/app/configuration.ts"]],
   "proxy::kubernetes": [["proxy/src/kube/watch.ts"]],
   "proxy::tracing": [["proxy/src/app/open-request-tracing.ts"]],
+  "proxy::metrics": [["proxy/src/app/proxy.ts"]],
   "proxy::routing": [[requestLogFile, "lines.routing"]],
   "proxy::ratelimit": [
     [requestLogFile, "lines.ratelimit"],
@@ -111,6 +112,7 @@ const locations = {
   "ratelimit::http": [["ratelimit-service/src/app/ratelimit-process.ts"]],
   "ratelimit::statsd": [["ratelimit-service/src/app/ratelimit-process.ts"]],
   "ratelimit::tracing": [["ratelimit-service/src/app/open-service-tracing.ts"]],
+  "ratelimit::metrics": [["ratelimit-service/src/app/ratelimit-process.ts"]],
   "ratelimit::workers": [["ratelimit-service/src/app/worker-pool.ts"]],
 } satisfies Record<
   keyof typeof proxyLogModules | keyof typeof controllerLogModules | keyof typeof serviceLogModules,

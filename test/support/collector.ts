@@ -19,18 +19,62 @@ export interface ReceivedSpan {
   readonly endTimeUnixNano: string;
 }
 
+/** A metric as the collector has received it, with the name of its service. */
+export interface ReceivedMetric {
+  readonly service: string;
+  readonly name: string;
+  readonly unit?: string;
+  readonly gauge?: { readonly dataPoints: readonly ReceivedPoint[] };
+  readonly sum?: ReceivedData & { readonly isMonotonic: boolean };
+  readonly histogram?: ReceivedData;
+}
+
+interface ReceivedData {
+  readonly dataPoints: readonly ReceivedPoint[];
+  /** 1 is delta, 2 is cumulative. */
+  readonly aggregationTemporality: number;
+}
+
+/** A point of any kind. Integers are texts, as in all JSON of protobuf. */
+export interface ReceivedPoint {
+  readonly attributes?: readonly Attribute[];
+  readonly startTimeUnixNano?: string;
+  readonly timeUnixNano: string;
+  readonly asDouble?: number;
+  readonly count?: string;
+  readonly sum?: number;
+  readonly bucketCounts?: readonly string[];
+  readonly explicitBounds?: readonly number[];
+  readonly exemplars?: readonly { readonly traceId: string; readonly spanId: string; readonly asDouble: number }[];
+}
+
+interface Attribute {
+  readonly key: string;
+  readonly value: { readonly stringValue?: string };
+}
+
 export interface Collector {
   /** The URL for each protocol of OTLP. */
   readonly http: string;
   readonly grpc: string;
   /** The spans so far. */
   spans(): Promise<readonly ReceivedSpan[]>;
+  /** The metrics of each export so far, the last export last. */
+  metrics(): Promise<readonly ReceivedMetric[]>;
+}
+
+interface Resource {
+  readonly attributes: readonly Attribute[];
 }
 
 interface Line {
   readonly resourceSpans?: readonly {
-    readonly resource: { readonly attributes: readonly { key: string; value: { stringValue?: string } }[] };
+    readonly resource: Resource;
     readonly scopeSpans: readonly { readonly spans: readonly Omit<ReceivedSpan, "service">[] }[];
+  }[];
+  readonly resourceMetrics?: readonly {
+    readonly resource: Resource;
+    readonly scopeMetrics: readonly { readonly metrics: readonly Omit<ReceivedMetric, "service">[] }[];
   }[];
 }
 
@@ -38,7 +82,7 @@ interface Line {
 export async function startCollector(program: string): Promise<Collector> {
   const folder = await mkdtemp(join(tmpdir(), "gatewayproxy-collector-"));
   const [http, grpc] = [await freePort(), await freePort()];
-  const file = join(folder, "spans.jsonl");
+  const [spans, metrics] = [join(folder, "spans.jsonl"), join(folder, "metrics.jsonl")];
   const config = join(folder, "collector.yaml");
   await writeFile(
     config,
@@ -49,11 +93,13 @@ receivers:
       http: { endpoint: "127.0.0.1:${http}" }
       grpc: { endpoint: "127.0.0.1:${grpc}" }
 exporters:
-  file: { path: "${file}", flush_interval: 100ms }
+  file/spans: { path: "${spans}", flush_interval: 100ms }
+  file/metrics: { path: "${metrics}", flush_interval: 100ms }
 service:
   telemetry: { metrics: { level: none } }
   pipelines:
-    traces: { receivers: [otlp], exporters: [file] }
+    traces: { receivers: [otlp], exporters: [file/spans] }
+    metrics: { receivers: [otlp], exporters: [file/metrics] }
 `,
   );
   const child = spawn(program, ["--config", config], { stdio: ["ignore", "ignore", "pipe"] });
@@ -76,18 +122,34 @@ service:
   return {
     http: `http://127.0.0.1:${http}`,
     grpc: `http://127.0.0.1:${grpc}`,
-    async spans() {
-      const text = await readFile(file, "utf8").catch(() => "");
-      // The last line may be incomplete.
-      const lines = text.split("\n").slice(0, -1);
-      return lines.flatMap((line) => spansOf(JSON.parse(line) as Line));
-    },
+    spans: async () => (await linesOf(spans)).flatMap(spansOf),
+    metrics: async () => (await linesOf(metrics)).flatMap(metricsOf),
   };
+}
+
+async function linesOf(file: string): Promise<readonly Line[]> {
+  const text = await readFile(file, "utf8").catch(() => "");
+  // The last line may be incomplete.
+  return text
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as Line);
 }
 
 function spansOf({ resourceSpans = [] }: Line): readonly ReceivedSpan[] {
   return resourceSpans.flatMap(({ resource, scopeSpans }) => {
-    const service = resource.attributes.find(({ key }) => key === "service.name")?.value.stringValue ?? "";
+    const service = serviceOf(resource);
     return scopeSpans.flatMap(({ spans }) => spans.map((span) => ({ ...span, service })));
   });
+}
+
+function metricsOf({ resourceMetrics = [] }: Line): readonly ReceivedMetric[] {
+  return resourceMetrics.flatMap(({ resource, scopeMetrics }) => {
+    const service = serviceOf(resource);
+    return scopeMetrics.flatMap(({ metrics }) => metrics.map((metric) => ({ ...metric, service })));
+  });
+}
+
+function serviceOf({ attributes }: Resource): string {
+  return attributes.find(({ key }) => key === "service.name")?.value.stringValue ?? "";
 }

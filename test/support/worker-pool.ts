@@ -44,6 +44,7 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
       logFilter: "off",
       accessLog: "off",
       tracing: undefined,
+      isLatestGenAi: false,
     },
     counters: new CounterTable(counters, workers + 1),
     bodies: new BodyBudget(bodies, 0, defaultBodyMemoryBytes),

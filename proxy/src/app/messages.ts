@@ -50,6 +50,8 @@ export interface WorkerStart {
   readonly accessLog: AccessLogMode;
   /** Absent: no spans are exported. */
   readonly tracing: WorkerTracing | undefined;
+  /** As `ProxyOptions.isLatestGenAi`. */
+  readonly isLatestGenAi: boolean;
 }
 
 /** The export of spans. */

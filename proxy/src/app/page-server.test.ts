@@ -1,14 +1,16 @@
 import { connect, type Socket } from "node:net";
 import { once } from "node:events";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { throttle } from "@gatewayproxy/runtime/throttle";
 import { expect, onTestFinished, test } from "vitest";
 import { openPageServer } from "./page-server.ts";
 
 /** A page that counts how often it was rendered. */
 async function start() {
   let rendered = 0;
-  const render = () => Promise.resolve({ status: 200, contentType: "text/plain", body: `${++rendered}\n` });
-  const server = await openPageServer({ host: "127.0.0.1", port: 0 }, "/page", render, new FakeClock());
+  const page = () => Promise.resolve({ status: 200, contentType: "text/plain", body: `${++rendered}\n` });
+  const render = throttle(page, new FakeClock());
+  const server = await openPageServer({ host: "127.0.0.1", port: 0 }, "/page", render);
   onTestFinished(() => server.close());
   const { host, port } = server.address;
   const open = async (): Promise<Socket> => {

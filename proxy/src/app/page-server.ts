@@ -2,8 +2,6 @@
 import type { RequestListener, Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createBoundedServer } from "@gatewayproxy/runtime/bounded-http-server";
-import type { Clock } from "@gatewayproxy/runtime/clock";
-import { throttle } from "@gatewayproxy/runtime/throttle";
 import type { SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 
 /** Scrapers and probes use one connection each. */
@@ -27,17 +25,17 @@ export interface Page {
 
 /**
  * Serves one page by GET and HEAD. Other paths get a 404 that contains the path of the page, other methods a 405 (RFC
- * 9110 §15.5.6). Concurrent requests share a rendering. Renderings use at most a quarter of the thread's time.
+ * 9110 §15.5.6).
  *
+ * @param render renders the page for the field `accept` of a request. It must bound its share of the thread's time, as
+ *   `throttle` does.
  * @throws Node's error if the address cannot be listened on.
  */
 export async function openPageServer(
   address: SocketAddress,
   path: string,
-  render: () => Promise<Page>,
-  clock: Clock,
+  render: (accept: string | undefined) => Promise<Page>,
 ): Promise<PageServer> {
-  const renderThrottled = throttle(render, clock);
   const serve: RequestListener = (request, response) => {
     const pathname = (request.url ?? "").split("?", 1)[0];
     if (pathname !== path) {
@@ -45,7 +43,7 @@ export async function openPageServer(
     } else if (request.method !== "GET" && request.method !== "HEAD") {
       response.writeHead(405, { "content-type": "text/plain", allow: "GET, HEAD" }).end("method not allowed\n");
     } else {
-      renderThrottled().then(
+      render(request.headers.accept).then(
         (page) => response.writeHead(page.status, { "content-type": page.contentType }).end(page.body),
         () => response.writeHead(500, { "content-type": "text/plain" }).end("the page could not be rendered\n"),
       );

@@ -3,18 +3,25 @@
  * shutdown. All parts are created and connected here.
  */
 import { fileURLToPath } from "node:url";
+import { openMetricExport } from "@gatewayproxy/runtime/metric-export";
+import type { MetricExportSettings } from "@gatewayproxy/runtime/metric-export-settings";
 import type { TracingSettings } from "@gatewayproxy/runtime/tracing-settings";
 import { AddressGuard, type AddressRules, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { readBoot } from "@gatewayproxy/runtime/boot-time";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { SeriesBound } from "@gatewayproxy/runtime/metrics";
-import { expositionContentType, renderMetrics, watchProcess } from "@gatewayproxy/runtime/exposition";
+import { type MetricTable, SeriesBound } from "@gatewayproxy/runtime/metrics";
+import { familiesOf, type MetricFamily } from "@gatewayproxy/runtime/metric-families";
+import { metricsPage } from "@gatewayproxy/runtime/metrics-page";
+import { watchProcess } from "@gatewayproxy/runtime/process-metrics";
 import { Readiness, type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
 import { describeListenError } from "@gatewayproxy/runtime/listen-error";
+import { LineLimit } from "@gatewayproxy/runtime/line-limit";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
+import { redactText } from "@gatewayproxy/runtime/redaction";
 import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
+import { throttle } from "@gatewayproxy/runtime/throttle";
 import { openAdminServer } from "../admin/server.ts";
 import { readUiFiles } from "../admin/ui-files.ts";
 import { CounterTable, createCounters } from "../policy/ratelimit/counter-table.ts";
@@ -23,7 +30,7 @@ import { bindName } from "../data-plane/data-plane.ts";
 import type { AbandonedResponseSettings } from "../pipeline/attempts/abandoned-responses.ts";
 import { clientMemoryOf } from "../listen/client-connections.ts";
 import { checkFolder, openDirectorySource } from "../source/directory.ts";
-import { metricTable } from "../telemetry/metric-table.ts";
+import { metricTableOf } from "../telemetry/metric-table.ts";
 import { isUnreadable } from "../translate/policy/policies.ts";
 import { ProcessMetrics } from "../telemetry/process-metrics.ts";
 import type { RequestRules } from "../listen/request-head.ts";
@@ -46,6 +53,10 @@ export interface ProxyOptions {
   readonly settings: ProxySettings;
   /** The settings of traces; undefined: no spans are exported. */
   readonly tracing: TracingSettings | undefined;
+  /** The settings of the export of metrics; undefined: they are only scraped. */
+  readonly metricExport: MetricExportSettings | undefined;
+  /** Whether metrics of LLM providers have the names of the latest conventions. */
+  readonly isLatestGenAi: boolean;
   /** Environment variables: KUBECONFIG and those that describe a pod's cluster. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Creates the loggers, and changes their filter. */
@@ -65,10 +76,14 @@ const uiDirectory = fileURLToPath(new URL("../../../admin-ui/dist", import.meta.
  */
 const mainOwner = 1_000_000;
 
+/** Maximum time for which a shutdown waits for a collector of metrics, in ms. */
+const metricFlushMs = 2_000;
+
 /** A running proxy process. `start` creates it and `stop` ends it. */
 export class Proxy {
   readonly #options: ProxyOptions;
   readonly #readiness = new Readiness(["configuration"]);
+  readonly #table: MetricTable;
   readonly #series: SeriesBound;
   /** In Kubernetes mode, once it is open. */
   #cluster: OpenedKubernetes | undefined;
@@ -94,6 +109,7 @@ export class Proxy {
 
   private constructor(options: ProxyOptions, metrics: ProcessMetrics, saved: SavedCounters | undefined) {
     const { settings, logs, clock } = options;
+    this.#table = metricTableOf(options.isLatestGenAi);
     this.#series = new SeriesBound(settings.maxMetricSeries);
     const { workers } = settings;
     const counters = createCounters(settings.maxCounters, workers, saved?.seed);
@@ -151,6 +167,7 @@ export class Proxy {
     const proxy = new Proxy(options, metrics, saved?.value);
     proxy.#saveAtEnd();
     const failures = [...(await proxy.#openPages()), ...(await proxy.#openAdmin())];
+    await proxy.#exportMetrics();
     const problems = failures.length > 0 ? [...failures, ...(await proxy.#validateSource())] : await proxy.#serve();
     if (problems.length === 0) return { ok: true, value: proxy };
     await proxy.#shutDown([]);
@@ -199,10 +216,14 @@ export class Proxy {
   }
 
   async #openPages(): Promise<readonly Problem[]> {
-    const { statsAddress, readinessAddress } = this.#options.settings;
+    const { settings, clock } = this.#options;
+    const metrics = metricsPage(() => this.#collectMetrics(), clock);
+    const readiness = throttle(() => this.#readinessPage(), clock);
     return [
-      ...(await this.#openPage("--readiness-address", readinessAddress, "/healthz/ready", () => this.#readinessPage())),
-      ...(await this.#openPage("--stats-address", statsAddress, "/metrics", () => this.#metricsPage())),
+      ...(await this.#openPage("--readiness-address", settings.readinessAddress, "/healthz/ready", readiness)),
+      ...(await this.#openPage("--stats-address", settings.statsAddress, "/metrics", async (accept) => {
+        return { status: 200, ...(await metrics(accept)) };
+      })),
     ];
   }
 
@@ -210,9 +231,32 @@ export class Proxy {
     setting: string,
     address: SocketAddress,
     path: string,
-    render: () => Promise<Page>,
+    render: (accept: string | undefined) => Promise<Page>,
   ): Promise<readonly Problem[]> {
-    return this.#openServer(setting, path, () => openPageServer(address, path, render, this.#options.clock));
+    return this.#openServer(setting, path, () => openPageServer(address, path, render));
+  }
+
+  /** Exports metrics until the workers have counted their last requests. */
+  async #exportMetrics(): Promise<void> {
+    const { metricExport: settings, clock, logs } = this.#options;
+    if (settings === undefined) return;
+    const log = logs.logger("proxy::metrics");
+    const problems = new LineLimit(clock, 1);
+    const opened = await openMetricExport({
+      settings,
+      scope: { name: "gateway-proxy", version: settings.resource["service.version"] ?? "" },
+      clock,
+      collect: () => this.#collectMetrics(),
+      observer: {
+        ended: (outcome, points) => {
+          this.#metrics.metricsExported(outcome);
+          log.debug({ outcome, points }, "export of metrics ended");
+        },
+        problem: (error) =>
+          problems.log((omitted) => log.warn({ error: redactText(error), omitted }, "metrics cannot be exported")),
+      },
+    });
+    this.#shutdownSteps.unshift({ name: "export the last metrics", run: () => opened.close(metricFlushMs) });
   }
 
   #openAdmin(): Promise<readonly Problem[]> {
@@ -365,7 +409,8 @@ export class Proxy {
     );
   }
 
-  async #metricsPage(): Promise<Page> {
+  /** The metrics of all threads and of the process. */
+  async #collectMetrics(): Promise<readonly MetricFamily[]> {
     this.#metrics.workersServing(this.#pool.size);
     this.#metrics.countersEvicted(this.#counters.evictions);
     this.#metrics.bodyMemory(this.#bodies.heldBytes);
@@ -373,8 +418,7 @@ export class Proxy {
     const { backends } = this.#configuration.state().snapshot;
     this.#metrics.providers(this.#providers.figures(backends, this.#options.clock.monotonicMs()));
     const snapshots = [...(await this.#pool.metrics()), this.#metrics.snapshot()];
-    const body = (await renderMetrics(metricTable, snapshots, this.#series)) + (await this.#process.render());
-    return { status: 200, contentType: expositionContentType, body };
+    return [...familiesOf(this.#table, snapshots, this.#series), ...(await this.#process.families())];
   }
 }
 
@@ -441,6 +485,7 @@ function workerStart(options: ProxyOptions, memory: SharedMemory): WorkerPoolSta
     logFilter: renderLogFilter(settings.logLevel),
     accessLog: settings.accessLog,
     tracing: workerTracing(options),
+    isLatestGenAi: options.isLatestGenAi,
   };
 }
 

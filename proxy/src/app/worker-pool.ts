@@ -15,7 +15,7 @@ import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { BodyBudget } from "../pipeline/body/body-budget.ts";
 import type { ProviderStates } from "../upstream/provider-states.ts";
 import { type BindFailure, bindName } from "../data-plane/data-plane.ts";
-import { metricTable } from "../telemetry/metric-table.ts";
+import { ownMetrics } from "../telemetry/metric-table.ts";
 import type {
   ResultOf,
   ArgumentOf,
@@ -81,7 +81,7 @@ export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #workers = new Map<number, WorkerThread>();
   readonly #deaths = new Map<number, WorkerDeaths>();
-  readonly #totals = new ThreadTotals<MetricsSnapshot>((counted) => withoutGauges(mergeMetrics(counted), metricTable));
+  readonly #totals = new ThreadTotals<MetricsSnapshot>((counted) => withoutGauges(mergeMetrics(counted), ownMetrics));
   readonly #ports: PortClaims;
   #snapshot: PackedSnapshot | undefined;
   #isLeaving = false;
@@ -187,7 +187,9 @@ export class WorkerPool {
     this.#isDraining = true;
     await Promise.all(
       Array.from(this.#workers, async ([number, worker]) => {
-        await worker.drain(signal);
+        const last = await worker.drain(signal);
+        if (last !== workerEnded) this.#totals.record(number, last);
+        this.#totals.retire(number);
         this.#options.counters.releaseLocksOf(number);
       }),
     );
@@ -314,12 +316,15 @@ class WorkerThread {
     this.#post({ kind: "leave" });
   }
 
-  async drain(signal: AbortSignal): Promise<void> {
+  /** @returns what it has counted, if it could say so. */
+  async drain(signal: AbortSignal): Promise<MetricsSnapshot | typeof workerEnded> {
     const stop = (): void => this.#resolveAll();
     signal.addEventListener("abort", stop, { once: true });
     await this.#request("drained", { kind: "drain" });
+    const counted = signal.aborted ? workerEnded : await this.query("metrics", undefined);
     this.#hasEnded = true;
     await this.thread.terminate();
+    return counted;
   }
 
   /**

@@ -44,7 +44,7 @@ if (main === null) throw new Error("this file is the entry of a worker thread an
 const send = (message: FromWorker): void => main.postMessage(message);
 
 const filter = readLogFilter(start.logFilter);
-const metrics = new RequestMetrics();
+const metrics = new RequestMetrics(start.isLatestGenAi);
 const output = openStdout();
 const logs = new Logs({
   filter,

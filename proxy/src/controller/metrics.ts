@@ -1,5 +1,5 @@
 /** The metrics of the controller. */
-import { renderMetrics } from "@gatewayproxy/runtime/exposition";
+import { familiesOf, type MetricFamily } from "@gatewayproxy/runtime/metric-families";
 import { createFamilies, type MetricTable, takeSnapshot } from "@gatewayproxy/runtime/metrics";
 
 /** The table of the controller's metrics. */
@@ -18,7 +18,7 @@ export const controllerMetrics = {
   },
 } as const satisfies MetricTable;
 
-/** Records and renders the controller's metrics. */
+/** Records the controller's metrics. */
 export class ControllerMetrics {
   readonly #families = createFamilies(controllerMetrics);
 
@@ -30,7 +30,7 @@ export class ControllerMetrics {
     this.#families.statusWrites.cell(outcome).value++;
   }
 
-  render(): Promise<string> {
-    return renderMetrics(controllerMetrics, [takeSnapshot(this.#families)]);
+  families(): readonly MetricFamily[] {
+    return familiesOf(controllerMetrics, [takeSnapshot(this.#families)]);
   }
 }

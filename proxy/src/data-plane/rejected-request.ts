@@ -19,6 +19,7 @@ export function recordRejected(services: ExchangeServices, request: RejectedRequ
   };
   services.started();
   if (services.tracer.isWatching) traceRejected(services, record, head);
+  if (span !== undefined) record.isExported = services.tracing?.isExported(span, record) === true;
   services.finished(record);
   if (span !== undefined) services.tracing?.end(span, record);
 }

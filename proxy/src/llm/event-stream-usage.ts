@@ -6,6 +6,7 @@
  */
 import { tokensOfText } from "./estimate.ts";
 import { type EventStreamMessage, EventStreamReader } from "./event-stream.ts";
+import type { FirstToken } from "./first-token.ts";
 import { SseUsage } from "./sse-usage.ts";
 import type { UsageTally } from "./usage.ts";
 
@@ -21,9 +22,9 @@ export class EventStreamUsage {
   readonly #events: SseUsage;
   readonly #reader: EventStreamReader;
 
-  constructor(tally: UsageTally) {
+  constructor(tally: UsageTally, firstToken?: FirstToken) {
     this.#tally = tally;
-    this.#events = new SseUsage(tally);
+    this.#events = new SseUsage(tally, firstToken);
     this.#reader = new EventStreamReader((message) => this.#read(message));
   }
 

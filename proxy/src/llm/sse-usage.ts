@@ -13,6 +13,7 @@
  * block before them a sample counts, so that most events need not be parsed.
  */
 import { streamedText, tokensOfText } from "./estimate.ts";
+import type { FirstToken } from "./first-token.ts";
 import { UsageScan } from "./usage-scan.ts";
 import type { UsageTally } from "./usage.ts";
 
@@ -68,15 +69,19 @@ export class SseUsage {
   readonly #dropped: TextBytes = { ofModels: 0, ofAll: 0 };
   /** Text in long lines. */
   readonly #long: TextBytes = { ofModels: 0, ofAll: 0 };
+  /** Undefined when it has read enough. */
+  #firstToken: FirstToken | undefined;
 
-  constructor(tally: UsageTally) {
+  constructor(tally: UsageTally, firstToken?: FirstToken) {
     this.#tally = tally;
+    this.#firstToken = firstToken;
   }
 
   /** Reads the next bytes. Keeps no reference to `chunk`. */
   push(chunk: Buffer): void {
     if (chunk.length === 0) return;
     this.#hasBytes = true;
+    if (this.#firstToken?.push(chunk) === false) this.#firstToken = undefined;
     const from = this.#endsWithCarriageReturn && chunk[0] === lineFeed ? 1 : 0;
     this.#endsWithCarriageReturn = chunk.at(-1) === carriageReturn;
     const lines = chunk.includes(carriageReturn) ? withLineFeeds(chunk.subarray(from)) : chunk;

@@ -12,6 +12,7 @@ import { ContentDecoder, isIdentity } from "./content-decoder.ts";
 import { tokensOfText } from "./estimate.ts";
 import { eventStreamType } from "./event-stream.ts";
 import { EventStreamUsage } from "./event-stream-usage.ts";
+import { FirstToken } from "./first-token.ts";
 import { SseUsage } from "./sse-usage.ts";
 import { UsageScan } from "./usage-scan.ts";
 import { UsageTally } from "./usage.ts";
@@ -30,6 +31,8 @@ export interface ResponseHead {
   readonly client?: string;
   /** The target of the request; absent: an endpoint that generates. */
   readonly target?: ProviderTarget;
+  /** Called when the first token of a stream has come; absent: it is not looked for. */
+  readonly onFirstToken?: () => void;
 }
 
 /** Whether the response was read to its end. */
@@ -53,7 +56,7 @@ export function createUsageReader(head: ResponseHead): UsageReader {
   if (label === "other") tally.setIncomplete();
   // A report in the body follows and takes precedence, since it may have more figures.
   if (head.usage !== undefined) tally.add(head.usage);
-  const body = bodyOf(label, tally);
+  const body = bodyOf(label, tally, head.onFirstToken === undefined ? undefined : new FirstToken(head.onFirstToken));
   const computeOutcome = (ending: Ending, unreadTokens: number) =>
     outcomeOf(head, tally, body, { ending, unreadTokens });
   const encoding = head.contentEncoding;
@@ -61,9 +64,10 @@ export function createUsageReader(head: ResponseHead): UsageReader {
   return new DecodingReader(encoding, tally, body, computeOutcome, head.client);
 }
 
-function bodyOf(label: Label, tally: UsageTally): AnyBody {
-  if (label === "events") return new SseUsage(tally);
-  return label === "binaryEvents" ? new EventStreamUsage(tally) : new UnlabelledUsage(tally, label);
+function bodyOf(label: Label, tally: UsageTally, firstToken: FirstToken | undefined): AnyBody {
+  if (label === "events") return new SseUsage(tally, firstToken);
+  if (label === "binaryEvents") return new EventStreamUsage(tally, firstToken);
+  return new UnlabelledUsage(tally, label, firstToken);
 }
 
 /** Whether a response may be an uncompressed stream of events, which can be edited. */
@@ -92,12 +96,14 @@ type AnyBody = Omit<Body, "markBytes">;
 class UnlabelledUsage {
   readonly #tally: UsageTally;
   readonly #label: Label;
+  readonly #firstToken: FirstToken | undefined;
   #body: Body | undefined;
   #bytes = 0;
 
-  constructor(tally: UsageTally, label: Label) {
+  constructor(tally: UsageTally, label: Label, firstToken: FirstToken | undefined) {
     this.#tally = tally;
     this.#label = label;
+    this.#firstToken = firstToken;
   }
 
   push(chunk: Buffer): void {
@@ -110,7 +116,7 @@ class UnlabelledUsage {
   #createBody(chunk: Buffer): Body | undefined {
     const first = chunk.find((byte) => byte > 0x20 && !byteOrderMark.has(byte));
     if (first === undefined) return undefined;
-    return mayBeginEventField(first) ? new SseUsage(this.#tally) : new JsonUsage(this.#tally);
+    return mayBeginEventField(first) ? new SseUsage(this.#tally, this.#firstToken) : new JsonUsage(this.#tally);
   }
 
   end(): void {

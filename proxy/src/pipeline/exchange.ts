@@ -452,8 +452,10 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   #finish(): void {
     this.#release();
     if (this.trace !== undefined) endTrace(this.trace, this.record);
+    const { tracing } = this.services;
+    if (this.span !== undefined) this.record.isExported = tracing?.isExported(this.span, this.record) === true;
     this.services.finished(this.record);
-    if (this.span !== undefined) this.services.tracing?.end(this.span, this.record);
+    if (this.span !== undefined) tracing?.end(this.span, this.record);
   }
 
   #release(): void {

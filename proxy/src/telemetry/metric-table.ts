@@ -2,6 +2,7 @@
  * Every metric of the proxy, declared once. `docs/metrics.md` is generated from this table, and a test compares them.
  */
 import type { MetricTable } from "@gatewayproxy/runtime/metrics";
+import { genAiMetrics, latestGenAiMetrics } from "./gen-ai-table.ts";
 
 /** Seconds; the upper ones are for LLM responses, which take minutes. */
 const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
@@ -285,6 +286,12 @@ export const processMetrics = {
     help: "Attempts to save counters in `--state-dir` that failed. They are repeated.",
     labels: [],
   },
+  metricExports: {
+    name: "gateway_proxy_metric_exports_total",
+    type: "counter",
+    help: "Exports of all metrics by OTLP: `exported`, or `failed` because the collector did not take them; then the next export has them. Without an export there is no series.",
+    labels: ["outcome"],
+  },
   workers: {
     name: "gateway_proxy_workers",
     type: "gauge",
@@ -299,5 +306,10 @@ export const processMetrics = {
   },
 } as const satisfies MetricTable;
 
-/** All metrics, in the order of the docs and of the exposition. */
-export const metricTable: MetricTable = { ...requestMetrics, ...globalLimitMetrics, ...processMetrics };
+/** All metrics but those of LLM providers by the semantic conventions, in the order of the docs and of the exposition. */
+export const ownMetrics: MetricTable = { ...requestMetrics, ...globalLimitMetrics, ...processMetrics };
+
+/** Returns all metrics. @param isLatestGenAi whether those of LLM providers have the names of the latest conventions. */
+export function metricTableOf(isLatestGenAi: boolean): MetricTable {
+  return { ...ownMetrics, ...(isLatestGenAi ? latestGenAiMetrics : genAiMetrics) };
+}

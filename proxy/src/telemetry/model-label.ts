@@ -35,6 +35,11 @@ export class ModelLabel {
     return model;
   }
 
+  /** Returns the label value of a model that gets no series if it has none. */
+  known(model: string): string {
+    return this.#lastMs.has(model) ? model : "other";
+  }
+
   /** @returns false when every series is in use. */
   #evictIdle(nowMs: number): boolean {
     if (this.#lastMs.size < this.#max) return true;

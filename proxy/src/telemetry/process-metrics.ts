@@ -52,6 +52,11 @@ export class ProcessMetrics {
     this.#families.stateFailures.cell().value++;
   }
 
+  /** An export of all metrics has ended. */
+  metricsExported(outcome: "exported" | "failed"): void {
+    this.#families.metricExports.cell(outcome).value++;
+  }
+
   /** Memory of request bodies in all workers, in bytes. */
   bodyMemory(bytes: number): void {
     this.#families.heldBodyBytes.cell().value = bytes;

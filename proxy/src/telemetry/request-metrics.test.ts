@@ -1,16 +1,18 @@
-import { renderMetrics } from "@gatewayproxy/runtime/exposition";
+import { renderFamilies } from "@gatewayproxy/runtime/exposition";
+import { familiesOf } from "@gatewayproxy/runtime/metric-families";
 import { SeriesBound } from "@gatewayproxy/runtime/metrics";
 import { describe, expect, test } from "vitest";
-import { metricTable } from "./metric-table.ts";
+import { metricTableOf } from "./metric-table.ts";
 import { ProcessMetrics } from "./process-metrics.ts";
 import { RequestMetrics } from "./request-metrics.ts";
 import { limitOf, recordOf } from "./testing/records.ts";
 
 const bind = "0.0.0.0:80";
+const metricTable = metricTableOf(false);
 
 /** The samples of one metric, without its prefix, buckets and comments. */
 async function samplesOf(metrics: RequestMetrics | ProcessMetrics, name: string): Promise<string[]> {
-  const text = await renderMetrics(metricTable, [metrics.snapshot()]);
+  const text = await renderFamilies(familiesOf(metricTable, [metrics.snapshot()]));
   const lines = text
     .split("\n")
     .filter((line) => line.startsWith(`gateway_proxy_${name}`) && !line.includes("_bucket"));
@@ -31,7 +33,9 @@ test("a scrape of 10,000 routes with a backend each has at most 2 MB", async () 
     const name = `tenant-${n % 50}/application-${n}`;
     return { route: name, backend: `Service/${name}:8080`, endpoint: `10.0.${n >> 8}.${n & 255}:8080` };
   });
-  const text = await renderMetrics(metricTable, [afterEnding(...records).snapshot()], new SeriesBound(5_000));
+  const text = await renderFamilies(
+    familiesOf(metricTable, [afterEnding(...records).snapshot()], new SeriesBound(5_000)),
+  );
   expect(text.length).toBeLessThan(2_000_000);
   expect(text.match(/^gateway_proxy_http_requests_total\{/gm)).toHaveLength(5_001);
   expect(text).toContain('gateway_proxy_http_request_duration_seconds_count{listener="default/gateway/http"} 10000');

@@ -7,11 +7,13 @@ import {
   type Cell,
   type Families,
   type MetricsSnapshot,
+  type ObservedSpan,
 } from "@gatewayproxy/runtime/metrics";
 import type { GlobalDecision } from "../ir/global-limit.ts";
 import type { LimitDecision, LocalLimit } from "../ir/limit.ts";
 import type { TokenUsage } from "../ir/usage.ts";
 import { BoundedLabel } from "./bounded-label.ts";
+import { GenAiMetrics } from "./gen-ai-metrics.ts";
 import { ModelLabel } from "./model-label.ts";
 import { requestMetrics } from "./metric-table.ts";
 import type { RequestRecord } from "./request-record.ts";
@@ -31,8 +33,14 @@ export class RequestMetrics {
     this.#families.tokenDetails.removeSeries("model", model);
     this.#families.cost.removeSeries("model", model);
   });
+  readonly #genAi: GenAiMetrics;
   /** Cells by entry, so that five labels cost one look-up. They are dropped with the snapshot of the entry. */
   readonly #decisions = new WeakMap<LocalLimit, Readonly<Record<LimitDecision["outcome"], Cell>>>();
+
+  /** @param isLatestGenAi whether metrics of LLM providers have the names of the latest conventions. */
+  constructor(isLatestGenAi = false) {
+    this.#genAi = new GenAiMetrics(isLatestGenAi);
+  }
 
   /** `bind` as `address:port`. */
   connectionOpened(bind: string): void {
@@ -59,12 +67,13 @@ export class RequestMetrics {
     const { listener = "", route = "", backend = "", reason = "" } = record;
     families.activeRequests.cell(bind).value--;
     families.requests.cell(listener, route, backend, this.#methods.of(record.method), record.status, reason).value++;
-    families.requestDuration.cell(listener, route).observe(record.durationMs / 1_000);
+    const span = record.isExported ? spanOf(record) : undefined;
+    families.requestDuration.cell(listener, route).observe(record.durationMs / 1_000, span);
     if (record.authentication !== undefined) families.authentications.cell(route, record.authentication).value++;
     for (const { provider, cause } of record.failovers) families.failovers.cell(backend, provider, cause).value++;
     // Of several providers, the one that has responded.
     const { provider = backend } = record;
-    if (record.endpoint !== undefined) this.#countUpstream(provider, record.endpoint, record);
+    if (record.endpoint !== undefined) this.#countUpstream(provider, record.endpoint, record, span);
     for (const decision of record.decisions) this.#countDecision(decision);
     for (const decision of record.globalDecisions) this.#countGlobalDecision(decision);
     if (record.isListedModel) {
@@ -72,6 +81,7 @@ export class RequestMetrics {
       families.modelRequests.cell(route, backend, clientModel, requestModel).value++;
     }
     if (record.usage !== undefined) this.#countUsage(route, provider, record.usage, record.startMs);
+    if (record.providerCall !== undefined) this.#genAi.requestEnded(record, span);
     if (record.isUnpriced) families.unpricedUsage.cell(route, provider).value++;
     if (record.usageUnread !== undefined) families.uncountedUsage.cell(route, provider, record.usageUnread).value++;
   }
@@ -101,16 +111,16 @@ export class RequestMetrics {
   }
 
   snapshot(): MetricsSnapshot {
-    return takeSnapshot(this.#families);
+    return [...takeSnapshot(this.#families), ...this.#genAi.snapshot()];
   }
 
-  #countUpstream(backend: string, endpoint: string, record: RequestRecord): void {
+  #countUpstream(backend: string, endpoint: string, record: RequestRecord, span: ObservedSpan | undefined): void {
     const families = this.#families;
     const { upstreamMs, status, reason, attempts, failovers } = record;
     const retries = attempts - 1 - failovers.length;
     if (retries > 0) families.upstreamRetries.cell(backend).value += retries;
     families.upstreamRequests.cell(backend, endpoint, upstreamMs === undefined ? "none" : status).value++;
-    if (upstreamMs !== undefined) families.upstreamDuration.cell(backend).observe(upstreamMs / 1_000);
+    if (upstreamMs !== undefined) families.upstreamDuration.cell(backend).observe(upstreamMs / 1_000, span);
     if (reason === "UpstreamConnectFailure") families.upstreamConnectFailures.cell(backend, endpoint).value++;
   }
 
@@ -152,4 +162,9 @@ export class RequestMetrics {
   #countDetail(route: string, backend: string, model: string, detail: string, tokens = 0): void {
     if (tokens > 0) this.#families.tokenDetails.cell(route, backend, model, detail).value += tokens;
   }
+}
+
+/** The span of a request that is exported. */
+function spanOf({ traceId = "", spanId = "", startMs, durationMs }: RequestRecord): ObservedSpan {
+  return { traceId, spanId, atMs: startMs + durationMs };
 }

@@ -4,6 +4,7 @@
  */
 import type { GlobalDecision } from "../ir/global-limit.ts";
 import type { LimitDecision } from "../ir/limit.ts";
+import type { AiBackend } from "../ir/snapshot.ts";
 import type { TokenUsage, UncountedReason } from "../ir/usage.ts";
 
 /** The reason of a local reply or a failure; absent when the response of the backend was complete. */
@@ -80,6 +81,22 @@ export interface Failover {
   readonly cause: string;
 }
 
+/** A call of an LLM provider. Times are monotonic, in ms. */
+export interface ProviderCall {
+  readonly provider: AiBackend["provider"];
+  /** As the provider got it. */
+  readonly path: string;
+  /** The start of the request that it is for, and its own. */
+  readonly requestMs: number;
+  readonly startMs: number;
+  /** Undefined while none has come, and for a response that is not streamed. */
+  firstTokenMs: number | undefined;
+  /** Undefined while it is in progress. */
+  endMs: number | undefined;
+  /** The kind of the failure; undefined for none. */
+  failure: string | undefined;
+}
+
 /** The record of one request. */
 export interface RequestRecord {
   /** The client's id or a new one; also sent upstream as `x-request-id`. */
@@ -88,6 +105,8 @@ export interface RequestRecord {
   traceId: string | undefined;
   /** Our span of the request; that of the client where the proxy does not trace. 16 hexadecimal digits. */
   spanId: string | undefined;
+  /** Whether our span of the request is exported; known at its end. */
+  isExported: boolean;
   /** Wall time at which the head of the request was complete, ms since the epoch. */
   startMs: number;
   durationMs: number;
@@ -118,6 +137,8 @@ export interface RequestRecord {
   isListedModel: boolean;
   /** The key of the provider that got the last attempt; undefined if the backend has no list of providers. */
   provider: string | undefined;
+  /** The last attempt, if it is at an LLM provider. */
+  providerCall: ProviderCall | undefined;
   /** Each attempt after which the request has moved to another provider. */
   failovers: readonly Failover[];
   /** `host:port` of the last attempt. */

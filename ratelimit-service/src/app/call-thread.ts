@@ -5,6 +5,7 @@
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger, Logs } from "@gatewayproxy/runtime/log";
+import type { ObservedSpan } from "@gatewayproxy/runtime/metrics";
 import { redactText } from "@gatewayproxy/runtime/redaction";
 import type { ConfigUpdate } from "../config/config-source.ts";
 import { runInSlices } from "../config/run-in-slices.ts";
@@ -297,15 +298,26 @@ export class CallThread {
 
   #methods(): Map<string, GrpcMethod> {
     const { settings, clock, tracing } = this.#options;
-    const [path, untraced] = rateLimitMethod(this.service, settings.bounds);
-    const method = tracedMethod(path, untraced, tracing, this.#trace, this.#log.isLevelEnabled("debug"));
-    const timed = timedMethod(method, clock, (milliseconds) => this.#callTimes.observe(milliseconds));
+    const [path, method] = rateLimitMethod(this.service, settings.bounds);
+    const observe =
+      tracing === undefined
+        ? (milliseconds: number): void => this.#callTimes.observe(milliseconds)
+        : (milliseconds: number): void => this.#callTimes.observe(milliseconds, this.#exportedSpan());
+    const timed = settings.values.disableStats ? method : timedMethod(method, clock, observe);
+    const traced = tracedMethod(path, timed, tracing, this.#trace, this.#log.isLevelEnabled("debug"));
     return new Map<string, GrpcMethod>([
-      [path, settings.values.disableStats ? method : timed],
+      [path, traced],
       ...healthMethods(this.status, healthServiceNames),
       infoMethod(readVersion(new URL("../../package.json", import.meta.url))),
       ...reflectionMethods(describedFiles),
     ]);
+  }
+
+  /** The span of the current call; undefined if it is not exported. */
+  #exportedSpan(): ObservedSpan | undefined {
+    const call = this.#trace.current;
+    if (call?.attributes === undefined) return undefined;
+    return { traceId: call.traceId, spanId: call.spanId, atMs: this.#options.clock.nowMs() };
   }
 
   #openTls(): ServerTls | undefined {

@@ -4,10 +4,15 @@
  */
 import type { IncomingMessage } from "node:http";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { watchProcess } from "@gatewayproxy/runtime/exposition";
 import { type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
 import { describeListenError } from "@gatewayproxy/runtime/listen-error";
+import { LineLimit } from "@gatewayproxy/runtime/line-limit";
 import type { Logger, Logs } from "@gatewayproxy/runtime/log";
+import { openMetricExport } from "@gatewayproxy/runtime/metric-export";
+import type { MetricExportSettings } from "@gatewayproxy/runtime/metric-export-settings";
+import { readVersion } from "@gatewayproxy/runtime/version";
+import { metricsPage } from "@gatewayproxy/runtime/metrics-page";
+import { watchProcess } from "@gatewayproxy/runtime/process-metrics";
 import { type Problem, renderProblem, type Result } from "@gatewayproxy/runtime/problem";
 import { redactHeaders, redactPath, redactText } from "@gatewayproxy/runtime/redaction";
 import { readHeapSamples } from "@gatewayproxy/runtime/heap-sampling";
@@ -22,13 +27,13 @@ import { dogStatsdLine } from "../metrics/statsd-lines.ts";
 import { StatsdSink } from "../metrics/statsd-sink.ts";
 import type { ServiceSettings } from "../settings.ts";
 import { createStoreMemory, MemoryTables } from "../store/memory-tables.ts";
-import { debugRoutes, metricsResponse } from "../transport/debug/debug-routes.ts";
+import { debugRoutes, type DebugView, metricsResponse } from "../transport/debug/debug-routes.ts";
 import { debugGuard } from "../transport/debug/debug-guard.ts";
 import { type HttpRoute, HttpServer, type HttpServerOptions } from "../transport/http/http-server.ts";
 import { serviceRoutes } from "../transport/http/service-routes.ts";
 import { CallThread } from "./call-thread.ts";
 import { ConfigLog } from "./config-log.ts";
-import { MetricsText } from "./metrics-text.ts";
+import { ServiceMetrics } from "./service-metrics.ts";
 import type { ServiceTracing } from "../tracing/service-tracing.ts";
 import { openServiceTracing } from "./open-service-tracing.ts";
 import { createConfigSource } from "./open-config-source.ts";
@@ -58,6 +63,9 @@ export interface ServiceAddresses {
 
 /** Time for calls in progress at shutdown, after the drain delay, in ms. */
 const closeGraceMs = 15_000;
+
+/** Maximum time for which a shutdown waits for a collector of metrics, in ms. */
+const metricFlushMs = 2_000;
 
 /** A running service. `start` creates it and `stop` ends it. */
 export class RateLimitProcess {
@@ -98,7 +106,8 @@ export class RateLimitProcess {
     try {
       const { settings, logs } = options;
       const log = logs.logger("ratelimit::tracing");
-      const tracing = settings.tracing && (await openServiceTracing(settings.tracing, log));
+      const { tracing: tracingSettings } = settings.telemetry;
+      const tracing = tracingSettings && (await openServiceTracing(tracingSettings, log));
       const service = new RateLimitProcess(options, tracing);
       started.push(service);
       await service.#startAll();
@@ -189,7 +198,7 @@ export class RateLimitProcess {
     const { settings, clock } = this.#options;
     const { values } = settings;
     const { prometheusMapping: mapping } = settings.stats;
-    const text = new MetricsText({
+    const metrics = new ServiceMetrics({
       collect: () => this.#collect(),
       evictedCounters: () => this.#counters.evictions,
       process: watchProcess(),
@@ -198,12 +207,15 @@ export class RateLimitProcess {
       callTimeBounds: settings.stats.callTimeBounds,
       ...(mapping === undefined ? {} : { mapper: metricMapper(mapping) }),
     });
-    const disabled = () => Promise.resolve("stats are disabled (DISABLE_STATS)\n");
+    const disabled = "stats are disabled (DISABLE_STATS)\n";
+    const page = values.disableStats
+      ? () => Promise.resolve({ contentType: "text/plain", body: disabled })
+      : metricsPage(() => metrics.families(), clock);
     const routes = debugRoutes({
       configStatus: () => this.#calls.config.status,
       counters: this.#calls.counters,
-      stats: values.disableStats ? disabled : throttle(() => text.plain(), clock),
-      metrics: values.disableStats ? disabled : throttle(() => text.prometheus(), clock),
+      stats: values.disableStats ? () => Promise.resolve(disabled) : throttle(() => metrics.plain(), clock),
+      metrics: page,
       profiler: new Profiler(clock, () => this.#pool?.threads ?? []),
       heapSamples: async () => {
         const workers = (await this.#pool?.collectHeapSamples()) ?? [];
@@ -215,19 +227,40 @@ export class RateLimitProcess {
     const problems: Problem[] = [];
     const open = this.#openHttp("DEBUG_PORT", values.debugHost, values.debugPort, routes, guard);
     const debug = await openOrRecord(open, problems);
-    if (!values.disableStats && values.usePrometheus) await openOrRecord(this.#openPrometheus(text), problems);
+    if (!values.disableStats && values.usePrometheus) await openOrRecord(this.#openPrometheus(page), problems);
     if (debug === undefined || problems.length > 0) throw new StartError(problems);
     if (values.disableStats) return debug;
     if (settings.stats.sink !== undefined) this.#openStatsd(settings.stats.sink);
+    if (settings.telemetry.metricExport !== undefined) {
+      await this.#exportMetrics(settings.telemetry.metricExport, metrics);
+    }
     return debug;
   }
 
-  async #openPrometheus(text: MetricsText): Promise<void> {
+  async #openPrometheus(page: DebugView["metrics"]): Promise<void> {
     const { prometheusAddr, prometheusPath } = this.#options.settings.values;
     const address = socketAddress.parse(prometheusAddr);
     if (address === undefined) throw startError("PROMETHEUS_ADDR", `${prometheusAddr} is not HOST:PORT or :PORT`);
-    const route: HttpRoute = async () => metricsResponse(await text.prometheus());
+    const route: HttpRoute = (request) => metricsResponse(page, request);
     await this.#openHttp("PROMETHEUS_ADDR", address.host, address.port, [[prometheusPath, route]]);
+  }
+
+  async #exportMetrics(settings: MetricExportSettings, metrics: ServiceMetrics): Promise<void> {
+    const { clock, logs } = this.#options;
+    const log = logs.logger("ratelimit::metrics");
+    const problems = new LineLimit(clock, 1);
+    const opened = await openMetricExport({
+      settings,
+      scope: { name: "ratelimit-service", version: readVersion(new URL("../../package.json", import.meta.url)) },
+      clock,
+      collect: () => metrics.families(),
+      observer: {
+        ended: (outcome, points) => log.debug({ outcome, points }, "export of metrics ended"),
+        problem: (error) =>
+          problems.log((omitted) => log.warn({ error: redactText(error), omitted }, "metrics cannot be exported")),
+      },
+    });
+    this.#shutdownSteps.unshift({ name: "export the last metrics", run: () => opened.close(metricFlushMs) });
   }
 
   #openStatsd(kind: "statsd" | "dogstatsd"): void {

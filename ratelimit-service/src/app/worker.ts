@@ -23,7 +23,8 @@ const logSettings = { filter: settings.values.logLevel, format: settings.values.
 const output = openStdout();
 const logs = createLogs(logSettings, systemClock, { write: (line) => output.write(line) }, { worker: thread });
 
-const tracing = settings.tracing && (await openServiceTracing(settings.tracing, logs.logger("ratelimit::tracing")));
+const { tracing: tracingSettings } = settings.telemetry;
+const tracing = tracingSettings && (await openServiceTracing(tracingSettings, logs.logger("ratelimit::tracing")));
 
 const calls = new CallThread({
   settings,

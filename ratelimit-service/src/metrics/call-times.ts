@@ -1,5 +1,5 @@
 /** The number of calls that the gRPC server has decided, and their durations. One set per thread. */
-import { HistogramCell } from "@gatewayproxy/runtime/metrics";
+import { type Exemplar, HistogramCell, type ObservedSpan } from "@gatewayproxy/runtime/metrics";
 
 /** Upper bounds in seconds: envoyproxy/ratelimit's, and finer ones below them, where nearly all calls are. */
 export const callTimeBounds: readonly number[] = [
@@ -16,6 +16,8 @@ export interface CallTimesSnapshot {
   readonly calls: number;
   /** Calls by bucket, with those above all bounds last, then the sum of all times in seconds. */
   readonly histogram: readonly number[];
+  /** The last exemplar of each bucket, in seconds; absent: no span was exported. */
+  readonly exemplars?: readonly (Exemplar | undefined)[] | undefined;
   /** Some of the times since the last snapshot, in milliseconds, and the number of all of them. */
   readonly samplesMs: readonly number[];
   readonly sampledOf: number;
@@ -33,9 +35,10 @@ export class CallTimes {
     this.#histogram = new HistogramCell(bounds);
   }
 
-  observe(milliseconds: number): void {
+  /** @param span of the call, if it is exported. */
+  observe(milliseconds: number, span?: ObservedSpan): void {
     this.#calls++;
-    this.#histogram.observe(milliseconds / 1_000);
+    this.#histogram.observe(milliseconds / 1_000, span);
     // Keeps the newest times in a ring, without random numbers.
     this.#samplesMs[this.#sampledOf % maxSamples] = milliseconds;
     this.#sampledOf++;
@@ -43,11 +46,13 @@ export class CallTimes {
 
   /** Returns the measurements so far, and starts new samples. */
   take(): CallTimesSnapshot {
+    const exemplars = this.#histogram.exemplars();
     const snapshot = {
       calls: this.#calls,
       histogram: [...this.#histogram.data()],
       samplesMs: this.#samplesMs,
       sampledOf: this.#sampledOf,
+      ...(exemplars !== undefined && { exemplars: [...exemplars] }),
     };
     this.#samplesMs = [];
     this.#sampledOf = 0;

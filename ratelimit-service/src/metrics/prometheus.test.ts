@@ -1,7 +1,8 @@
+import { renderFamilies } from "@gatewayproxy/runtime/exposition";
 import { describe, expect, test } from "vitest";
 import { RateLimitStats } from "../stats.ts";
 import { CallTimes, callTimeBounds } from "./call-times.ts";
-import { type PrometheusOptions, renderPrometheus } from "./prometheus.ts";
+import { type PrometheusOptions, prometheusFamilies } from "./prometheus.ts";
 import { takeStats } from "./stats-snapshot.ts";
 
 async function rendered(
@@ -11,13 +12,13 @@ async function rendered(
   const stats = new RateLimitStats({ nearLimitRatio: 0.8 });
   const times = new CallTimes();
   change(stats, times);
-  const text = await renderPrometheus(takeStats(stats, times, 3), 7, {
+  const families = prometheusFamilies(takeStats(stats, times, 3), 7, {
     extraTags: new Map(),
     timesInMilliseconds: false,
     callTimeBounds,
     ...options,
   });
-  return text.split("\n");
+  return (await renderFamilies(families)).split("\n");
 }
 
 describe("renderPrometheus", () => {

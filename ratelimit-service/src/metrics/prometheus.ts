@@ -1,8 +1,15 @@
 /**
- * Renders the counts of the service in the Prometheus text format with envoyproxy/ratelimit's names. A rule's position
- * in the configuration is in its labels: `domain`, `key1`, `key2` and so on, one per level, of any number.
+ * The counts of the service as metrics with envoyproxy/ratelimit's names. A rule's position in the configuration is in
+ * its labels: `domain`, `key1`, `key2` and so on, one per level, of any number.
  */
-import { type ExpositionFamily, type ExpositionSample, renderFamilies } from "@gatewayproxy/runtime/exposition";
+import {
+  type HistogramFamily,
+  histogramOf,
+  type HistogramPoint,
+  type Labels,
+  type MetricFamily,
+  type NumberPoint,
+} from "@gatewayproxy/runtime/metric-families";
 import type { RuleCounts } from "../stats.ts";
 import type { CallTimesSnapshot } from "./call-times.ts";
 import { cacheGauges, errorTypes, keysOf, responseTimeName, ruleMetrics, serviceMetrics } from "./metric-names.ts";
@@ -23,14 +30,14 @@ export interface PrometheusOptions {
 }
 
 /**
- * Renders all metrics. `evictedCounters` is the number of counters in memory that were
+ * Returns all metrics. `evictedCounters` is the number of counters in memory that were
  * evicted before their window ended. Threads share them, so they are not part of `stats`.
  */
-export function renderPrometheus(
+export function prometheusFamilies(
   stats: StatsSnapshot,
   evictedCounters: number,
   options: PrometheusOptions,
-): Promise<string> {
+): readonly MetricFamily[] {
   const list = new FamilyList(options.extraTags);
   if (options.mapper === undefined) writeBuiltIn(list, stats, options);
   else writeMapped(list, stats, options.mapper, options.callTimeBounds);
@@ -40,44 +47,44 @@ export function renderPrometheus(
     "counter",
     "Counters in memory that were evicted before their window ended; above 0 the memory is too small.",
   );
-  list.sample(evicted, {}, evictedCounters);
-  return renderFamilies(list.families);
+  list.sample({}, evictedCounters);
+  return list.families;
 }
 
 function writeBuiltIn(list: FamilyList, stats: StatsSnapshot, options: PrometheusOptions): void {
   for (const key of keysOf(ruleMetrics)) writeRuleMetric(list, key, stats.series);
   list.family("ratelimit_service_rate_limit_domain_not_found", "counter", "Calls for a domain without limits.");
   for (const [domain, count] of stats.domainsNotFound) {
-    list.sample("ratelimit_service_rate_limit_domain_not_found", { domain }, count);
+    list.sample({ domain }, count);
   }
   list.family("ratelimit_service_should_rate_limit_error", "counter", "Calls that failed.");
   for (const key of keysOf(errorTypes)) {
-    list.sample("ratelimit_service_should_rate_limit_error", { err_type: errorTypes[key] }, stats.service[key]);
+    list.sample({ err_type: errorTypes[key] }, stats.service[key]);
   }
   for (const key of keysOf(serviceMetrics)) {
     const { prometheus, help } = serviceMetrics[key];
     list.family(prometheus, "counter", help);
-    list.sample(prometheus, {}, stats.service[key]);
+    list.sample({}, stats.service[key]);
   }
   writeCalls(list, stats.callTimes, options);
   list.family("ratelimit_service_grpc_connections", "gauge", "Open gRPC connections.");
-  list.sample("ratelimit_service_grpc_connections", {}, stats.connections);
+  list.sample({}, stats.connections);
   for (const { pool, active, opened, closed } of stats.pools) {
     list.family(`ratelimit_${pool}_cx_active`, "gauge", "Open connections to Redis.");
-    list.sample(`ratelimit_${pool}_cx_active`, {}, active);
+    list.sample({}, active);
     list.family(`ratelimit_${pool}_cx_total`, "counter", "Connections to Redis opened.");
-    list.sample(`ratelimit_${pool}_cx_total`, {}, opened);
+    list.sample({}, opened);
     list.family(`ratelimit_${pool}_cx_local_close`, "counter", "Connections to Redis that have ended.");
-    list.sample(`ratelimit_${pool}_cx_local_close`, {}, closed);
+    list.sample({}, closed);
   }
   for (const { name, value, help } of stats.cache === undefined ? [] : cacheGauges(stats.cache)) {
     list.family(`ratelimit_localcache_${name}`, "gauge", help);
-    list.sample(`ratelimit_localcache_${name}`, {}, value);
+    list.sample({}, value);
   }
   for (const [name, group] of Map.groupBy(stats.commands, (command) => command.name)) {
     list.family(`ratelimit_memcache_${name}`, "counter", "Commands to memcached, by outcome.");
     for (const { code, count } of group) {
-      list.sample(`ratelimit_memcache_${name}`, code === undefined ? {} : { code }, count);
+      list.sample(code === undefined ? {} : { code }, count);
     }
   }
 }
@@ -104,12 +111,12 @@ function writeMapped(list: FamilyList, stats: StatsSnapshot, mapper: MetricMappe
   for (const [name, { type, help, series }] of families) {
     list.family(name, type, help);
     // The keys were written above.
-    for (const [labels, value] of series) list.sample(name, JSON.parse(labels) as Record<string, string>, value);
+    for (const [labels, value] of series) list.sample(JSON.parse(labels) as Record<string, string>, value);
   }
   const times = mapper(responseTimeName, "observer");
   if (times === undefined || families.has(times.name)) return;
   const { name, labels, help, scale, observer } = times;
-  writeTimes(list, { name, labels, help, observer, perSecond: 1_000 * scale, bounds }, stats.callTimes.histogram);
+  writeTimes(list, { name, labels, help, observer, perSecond: 1_000 * scale, bounds }, stats.callTimes);
 }
 
 function writeRuleMetric(list: FamilyList, key: keyof RuleCounts, series: readonly SeriesSnapshot[]): void {
@@ -117,7 +124,7 @@ function writeRuleMetric(list: FamilyList, key: keyof RuleCounts, series: readon
   list.family(prometheus, "counter", help);
   for (const { domain, segments, counts } of series) {
     const levels = segments.map((segment, index) => [`key${index + 1}`, segment] as const);
-    list.sample(prometheus, { domain, ...Object.fromEntries(levels) }, counts[key]);
+    list.sample({ domain, ...Object.fromEntries(levels) }, counts[key]);
   }
 }
 
@@ -129,12 +136,12 @@ function writeCalls(
   { timesInMilliseconds, callTimeBounds }: PrometheusOptions,
 ): void {
   list.family("ratelimit_service_total_requests", "counter", "Calls over gRPC.");
-  list.sample("ratelimit_service_total_requests", grpcMethod, times.calls);
+  list.sample(grpcMethod, times.calls);
   const name = "ratelimit_service_response_time_seconds";
   const help = "Time from the arrival of a call to its response, over gRPC.";
   const perSecond = timesInMilliseconds ? 1_000 : 1;
   const metric = { name, labels: grpcMethod, help, observer: "histogram", perSecond, bounds: callTimeBounds } as const;
-  writeTimes(list, metric, times.histogram);
+  writeTimes(list, metric, times);
 }
 
 interface TimesMetric {
@@ -148,38 +155,49 @@ interface TimesMetric {
   readonly bounds: readonly number[];
 }
 
-/** @param histogram as in `CallTimesSnapshot` */
-function writeTimes(list: FamilyList, metric: TimesMetric, histogram: readonly number[]): void {
-  const { name, labels, help, observer, perSecond, bounds } = metric;
-  list.family(name, observer, help);
-  let count = 0;
-  for (const [index, bound] of [...bounds, Infinity].entries()) {
-    count += histogram[index] ?? 0;
-    const le = bound === Infinity ? "+Inf" : String(Number((bound * perSecond).toPrecision(6)));
-    if (observer === "histogram") list.sample(`${name}_bucket`, { ...labels, le }, count);
-  }
-  list.sample(`${name}_sum`, labels, (histogram.at(-1) ?? 0) * perSecond);
-  list.sample(`${name}_count`, labels, count);
+function writeTimes(list: FamilyList, metric: TimesMetric, { histogram, exemplars }: CallTimesSnapshot): void {
+  const { name, labels, help, observer: type, perSecond, bounds } = metric;
+  const { counts, sum } = histogramOf(histogram);
+  list.histogram(
+    { name, help, type, bounds: bounds.map((bound) => Number((bound * perSecond).toPrecision(6))) },
+    {
+      labels,
+      counts,
+      sum: sum * perSecond,
+      exemplars: exemplars?.map((exemplar) => exemplar && { ...exemplar, value: exemplar.value * perSecond }),
+    },
+  );
 }
 
-/** Collects metrics, each with the samples that follow it. */
+/** Collects metrics, each with the samples that follow it. Samples with the same name and labels are added up. */
 class FamilyList {
-  readonly families: ExpositionFamily[] = [];
-  readonly #extraTags: Readonly<Record<string, string>>;
-  #samples: ExpositionSample[] = [];
+  readonly families: MetricFamily[] = [];
+  readonly #extraTags: Labels;
+  #points: NumberPoint[] = [];
+  /** The index of each label set in `#points`. */
+  #places = new Map<string, number>();
 
   constructor(extraTags: ReadonlyMap<string, string>) {
     this.#extraTags = Object.fromEntries(Array.from(extraTags, ([name, value]) => [labelName(name), value]));
   }
 
-  family(name: string, type: ExpositionFamily["type"], help: string): void {
-    this.#samples = [];
-    this.families.push({ name, type, help, samples: this.#samples });
+  family(name: string, type: "counter" | "gauge", help: string): void {
+    this.#points = [];
+    this.#places = new Map();
+    this.families.push({ name, type, help, points: this.#points });
   }
 
-  /** @param name of the metric, with its suffix in a histogram or summary. */
-  sample(name: string, labels: Readonly<Record<string, string>>, value: number): void {
-    this.#samples.push({ metricName: name, labels: { ...labels, ...this.#extraTags }, value });
+  /** Adds a sample of the last family. */
+  sample(labels: Labels, value: number): void {
+    const point = { labels: { ...labels, ...this.#extraTags }, value };
+    const key = JSON.stringify(point.labels);
+    const place = this.#places.get(key);
+    if (place === undefined) this.#places.set(key, this.#points.push(point) - 1);
+    else this.#points[place] = { ...point, value: value + (this.#points[place]?.value ?? 0) };
+  }
+
+  histogram(family: Omit<HistogramFamily, "points">, point: HistogramPoint): void {
+    this.families.push({ ...family, points: [{ ...point, labels: { ...point.labels, ...this.#extraTags } }] });
   }
 }
 

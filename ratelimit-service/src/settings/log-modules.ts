@@ -10,5 +10,6 @@ export const serviceLogModules = {
   "ratelimit::http": "the HTTP and debug ports",
   "ratelimit::statsd": "the export of statistics",
   "ratelimit::tracing": "problems of the export of spans",
+  "ratelimit::metrics": "problems of the export of metrics",
   "ratelimit::workers": "worker threads that end",
 } as const;

@@ -64,7 +64,7 @@ describe("a value that the reference cannot read ends the start", () => {
 /** Where each variable's effect is asserted, by the file below the repository. */
 const proofs: Readonly<Record<string, readonly string[]>> = {
   "ratelimit-service/src/settings.test.ts": ["MEMCACHE_SRV", "MEMCACHE_SRV_REFRESH"],
-  "ratelimit-service/src/settings/read-tracing-settings.test.ts": [
+  "ratelimit-service/src/settings/read-telemetry-settings.test.ts": [
     ...["TRACING_ENABLED", "TRACING_SERVICE_NAME", "TRACING_SERVICE_NAMESPACE", "TRACING_SERVICE_INSTANCE_ID"],
     ...["TRACING_EXPORTER_PROTOCOL", "TRACING_SAMPLING_RATE"],
   ],

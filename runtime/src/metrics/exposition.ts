@@ -1,101 +1,103 @@
-/** Renders metrics in the Prometheus text format, with the metrics of the process itself. */
-import { AggregatorRegistry, collectDefaultMetrics, Registry } from "prom-client";
+/** Renders metrics as text for Prometheus: its own format, or OpenMetrics, which has exemplars. */
+import { type Metric, Registry, type RegistryContentType } from "prom-client";
 import { renderMarkdownTable } from "../text/markdown-table.ts";
-import {
-  mergeMetrics,
-  type MetricDeclaration,
-  type MetricsSnapshot,
-  type MetricTable,
-  type SeriesBound,
-  type SeriesSnapshot,
-} from "./metrics.ts";
+import { countOf, exposedLabels, type HistogramFamily, type MetricFamily } from "./metric-families.ts";
+import type { Exemplar, MetricTable } from "./metrics.ts";
 
-/** The `content-type` of the Prometheus text format. */
-export const expositionContentType = Registry.PROMETHEUS_CONTENT_TYPE;
+/** A format of `/metrics`. */
+export type ExpositionFormat = "text" | "openmetrics";
 
-/** Starts to collect processor time, memory, event loop and garbage collection metrics. Call it once, in the main thread. */
-export function watchProcess(): { readonly render: () => Promise<string> } {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
-  return { render: () => registry.metrics() };
-}
+/** The `content-type` of each format. */
+export const expositionContentTypes: Readonly<Record<ExpositionFormat, string>> = {
+  text: Registry.PROMETHEUS_CONTENT_TYPE,
+  openmetrics: Registry.OPENMETRICS_CONTENT_TYPE,
+};
 
-/** A metric with its samples. */
-export interface ExpositionFamily {
-  readonly name: string;
-  /** A summary has a sum and a count only. */
-  readonly type: "counter" | "gauge" | "histogram" | "summary";
-  readonly help: string;
-  readonly samples: readonly ExpositionSample[];
-}
-
-/** A line of the output. */
-export interface ExpositionSample {
-  /** The name of the metric, with its suffix in a histogram or summary. */
-  readonly metricName: string;
-  readonly value: number;
-  readonly labels: Readonly<Record<string, string>>;
-}
-
-/** Renders metrics in their order. Samples with the same name and labels are added up. */
-export function renderFamilies(families: readonly ExpositionFamily[]): Promise<string> {
-  const metrics = families.map(({ samples, ...family }) => ({ ...family, aggregator: "sum", values: samples }));
-  // The library takes metrics of other processes in this form.
-  return AggregatorRegistry.aggregate([metrics]).metrics();
-}
+const openMetricsVersions: ReadonlySet<string> = new Set(["1.0.0", "0.0.1"]);
 
 /**
- * Renders the metrics of the table in its order, summed over the threads. A metric that no thread has is left out.
- *
- * @param bound bounds the series of each metric; one for all scrapes. Default: unbounded.
+ * Returns the format that a scraper prefers (RFC 9110 §12.5.1). Anything else than OpenMetrics, and no preference, is the text
+ * format, which every scraper reads.
  */
-export function renderMetrics(
-  table: MetricTable,
-  snapshots: readonly MetricsSnapshot[],
-  bound?: SeriesBound,
-): Promise<string> {
-  const merged = new Map(mergeMetrics(snapshots).map((family) => [family.name, family]));
-  const families = Object.values(table).map((declaration): ExpositionFamily => {
-    const exposed = exposedSeries(declaration, merged.get(declaration.name)?.series ?? []);
-    const names = exposedLabels(declaration);
-    const series = bound === undefined ? exposed : bound.bounded(declaration, exposed);
-    const samples = series.flatMap(({ labels, data }): ExpositionSample[] => {
-      const named = Object.fromEntries(names.map((name, at) => [name, labels[at] ?? ""]));
-      return declaration.type === "histogram"
-        ? histogramValues(declaration, named, data)
-        : [{ metricName: declaration.name, value: data[0] ?? 0, labels: named }];
+export function formatOf(accept: string | undefined): ExpositionFormat {
+  if (accept?.includes("openmetrics") !== true) return "text";
+  let quality = { openmetrics: 0, text: 0 };
+  for (const item of accept.split(",")) {
+    const [type = "", ...parameters] = item.split(";").map((part) => part.trim().toLowerCase());
+    const valueOf = (name: string) =>
+      parameters.find((parameter) => parameter.startsWith(`${name}=`))?.slice(name.length + 1);
+    const q = Number(valueOf("q") ?? 1) || 0;
+    if (type === "application/openmetrics-text" && openMetricsVersions.has(valueOf("version") ?? "1.0.0")) {
+      quality = { ...quality, openmetrics: Math.max(quality.openmetrics, q) };
+    } else if (type === "text/plain") {
+      quality = { ...quality, text: Math.max(quality.text, q) };
+    }
+  }
+  return quality.openmetrics > 0 && quality.openmetrics >= quality.text ? "openmetrics" : "text";
+}
+
+/** A sample in the form of the library. */
+interface Sample {
+  readonly metricName?: string;
+  readonly value: number;
+  readonly labels: Readonly<Record<string, string | number>>;
+  readonly exemplar?: {
+    readonly labelSet: Readonly<Record<string, string>>;
+    readonly value: number;
+    /** In seconds. */
+    readonly timestamp: number;
+  };
+}
+
+/** Renders metrics in their order. */
+export function renderFamilies(families: readonly MetricFamily[], format: ExpositionFormat = "text"): Promise<string> {
+  const registry = new Registry<RegistryContentType>();
+  if (format === "openmetrics") registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
+  for (const family of families) {
+    const { name, help } = family;
+    const values = samplesOf(family);
+    // For OpenMetrics, the library changes the name of the object that `get` returns.
+    const metric = { name, help, type: typeIn(format, family), values, get: () => Promise.resolve(metric) };
+    // It renders whatever has these members; its types know only its own classes.
+    registry.registerMetric(metric as unknown as Metric);
+  }
+  return registry.metrics();
+}
+
+/** In OpenMetrics, samples of a counter end in `_total`. Another counter keeps its name, as a metric of unknown type. */
+function typeIn(format: ExpositionFormat, { name, type }: MetricFamily): string {
+  return format === "openmetrics" && type === "counter" && !name.endsWith("_total") ? "unknown" : type;
+}
+
+function samplesOf(family: MetricFamily): readonly Sample[] {
+  return "bounds" in family ? histogramSamples(family) : family.points;
+}
+
+/** Makes the counts cumulative, as the formats require: each bucket counts all values up to its bound. */
+function histogramSamples({ name, type, bounds, points }: HistogramFamily): readonly Sample[] {
+  const limits = type === "histogram" ? [...bounds.map(String), "+Inf"] : [];
+  return points.flatMap(({ labels, counts, sum, exemplars }): readonly Sample[] => {
+    let count = 0;
+    const buckets = limits.map((le, at): Sample => {
+      count += counts[at] ?? 0;
+      const exemplar = exemplars?.[at];
+      return {
+        metricName: `${name}_bucket`,
+        value: count,
+        labels: { ...labels, le },
+        ...(exemplar !== undefined && { exemplar: exemplarSample(exemplar) }),
+      };
     });
-    return { name: declaration.name, help: declaration.help, type: declaration.type, samples };
+    return [
+      ...buckets,
+      { metricName: `${name}_sum`, value: sum, labels },
+      { metricName: `${name}_count`, value: countOf({ counts }), labels },
+    ];
   });
-  return renderFamilies(families);
 }
 
-function exposedLabels({ labels, summedLabels = [] }: MetricDeclaration): readonly string[] {
-  return labels.filter((label) => !summedLabels.includes(label));
-}
-
-/** Adds up the series over labels that are not exposed. */
-function exposedSeries(declaration: MetricDeclaration, series: readonly SeriesSnapshot[]): readonly SeriesSnapshot[] {
-  const { name, labels: declared, summedLabels = [] } = declaration;
-  if (summedLabels.length === 0) return series;
-  const isExposed = (_: string, at: number) => !summedLabels.includes(declared[at] ?? "");
-  const reduced = series.map(({ labels, data }) => ({ labels: labels.filter(isExposed), data }));
-  return mergeMetrics([[{ name, series: reduced }]])[0]?.series ?? [];
-}
-
-/** Makes the counts cumulative, as the format requires: each bucket counts all values up to its bound. */
-function histogramValues(
-  { name, buckets = [] }: MetricDeclaration,
-  labels: Readonly<Record<string, string>>,
-  data: readonly number[],
-): ExpositionSample[] {
-  let count = 0;
-  const values = [...buckets.map(String), "+Inf"].map((le, at) => {
-    count += data[at] ?? 0;
-    return { metricName: `${name}_bucket`, value: count, labels: { ...labels, le } };
-  });
-  const sum = { metricName: `${name}_sum`, value: data.at(-1) ?? 0, labels };
-  return [...values, sum, { metricName: `${name}_count`, value: count, labels }];
+function exemplarSample({ traceId, spanId, value, atMs }: Exemplar): NonNullable<Sample["exemplar"]> {
+  return { labelSet: { trace_id: traceId, span_id: spanId }, value, timestamp: atMs / 1_000 };
 }
 
 /** Renders a Markdown table with one row per metric, in the order of declaration. */

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { createFamilies, mergeMetrics, SeriesBound, takeSnapshot } from "./metrics.ts";
-import { renderMetrics, renderMetricTable, watchProcess } from "./exposition.ts";
+import { formatOf, renderFamilies, renderMetricTable } from "./exposition.ts";
+import { familiesOf } from "./metric-families.ts";
+import { watchProcess } from "./process-metrics.ts";
 
 const table = {
   requests: {
@@ -92,13 +94,13 @@ describe("mergeMetrics", () => {
   });
 });
 
-describe("renderMetrics", () => {
+describe("renderFamilies", () => {
   test("writes the Prometheus text format, with buckets counted cumulatively", async () => {
     const families = createFamilies(table);
     families.requests.cell('a "quoted"\n', 200).value = 2;
     families.duration.cell("a").observe(0.05);
     families.duration.cell("a").observe(7);
-    expect(await renderMetrics(table, [takeSnapshot(families)])).toBe(
+    expect(await renderFamilies(familiesOf(table, [takeSnapshot(families)]))).toBe(
       [
         "# HELP test_requests_total Requests that were served.",
         "# TYPE test_requests_total counter",
@@ -123,7 +125,7 @@ describe("renderMetrics", () => {
 
 describe("a bound of series", () => {
   const rendered = async (families: ReturnType<typeof createFamilies<typeof table>>, bound: SeriesBound) =>
-    (await renderMetrics(table, [takeSnapshot(families)], bound))
+    (await renderFamilies(familiesOf(table, [takeSnapshot(families)], bound)))
       .split("\n")
       .filter((line) => line.startsWith("test_re"));
 
@@ -150,7 +152,7 @@ describe("a bound of series", () => {
   test("is a 25th for histograms", async () => {
     const families = createFamilies(table);
     for (let n = 0; n < 9; n++) families.duration.cell(`r${n}`).observe(0.5);
-    const text = await renderMetrics(table, [takeSnapshot(families)], new SeriesBound(100));
+    const text = await renderFamilies(familiesOf(table, [takeSnapshot(families)], new SeriesBound(100)));
     expect(text.match(/^test_duration_seconds_count.*/gm)).toEqual([
       ...[0, 1, 2, 3].map((n) => `test_duration_seconds_count{route="r${n}"} 1`),
       'test_duration_seconds_count{route="other"} 5',
@@ -163,14 +165,85 @@ test("series are added up over labels that are not exposed", async () => {
   const families = createFamilies(summed);
   families.duration.cell("l", "a").observe(0.5);
   families.duration.cell("l", "b").observe(0.5);
-  expect(await renderMetrics(summed, [takeSnapshot(families)])).toContain(
+  expect(await renderFamilies(familiesOf(summed, [takeSnapshot(families)]))).toContain(
     'test_duration_seconds_count{listener="l"} 2',
   );
   expect(renderMetricTable(summed)).not.toContain("route");
 });
 
-test("the process reports its processor time and memory", async () => {
-  expect(await watchProcess().render()).toMatch(/^process_resident_memory_bytes \d+$/m);
+describe("OpenMetrics", () => {
+  const spanOf = (digit: string, atMs: number) => ({ traceId: digit.repeat(32), spanId: digit.repeat(16), atMs });
+
+  test("has the last exemplar of each bucket, of all threads", async () => {
+    const [one, two] = [createFamilies(table), createFamilies(table)];
+    one.duration.cell("a").observe(0.5, spanOf("1", 1_000));
+    one.duration.cell("a").observe(0.6, spanOf("2", 2_000));
+    one.duration.cell("a").observe(0.7);
+    two.duration.cell("a").observe(0.8, spanOf("3", 1_500));
+    two.duration.cell("a").observe(7, spanOf("4", 1_700));
+    const text = await renderFamilies(familiesOf(table, [one, two].map(takeSnapshot)), "openmetrics");
+    expect(text.split("\n")).toEqual([
+      "# HELP test_requests Requests that were served.",
+      "# TYPE test_requests counter",
+      "# HELP test_active Requests in progress.",
+      "# TYPE test_active gauge",
+      "test_active 0",
+      "# HELP test_duration_seconds How long requests took.",
+      "# TYPE test_duration_seconds histogram",
+      'test_duration_seconds_bucket{route="a",le="0.1"} 0',
+      `test_duration_seconds_bucket{route="a",le="1"} 4 # {trace_id="${"2".repeat(32)}",span_id="${"2".repeat(16)}"} 0.6 2`,
+      `test_duration_seconds_bucket{route="a",le="+Inf"} 5 # {trace_id="${"4".repeat(32)}",span_id="${"4".repeat(16)}"} 7 1.7`,
+      'test_duration_seconds_sum{route="a"} 9.6',
+      'test_duration_seconds_count{route="a"} 5',
+      "# EOF",
+      "",
+    ]);
+    expect(await renderFamilies(familiesOf(table, [takeSnapshot(one)]))).not.toContain("trace_id");
+  });
+
+  test("keeps exemplars of label sets that are added up", () => {
+    const families = createFamilies(table);
+    for (let n = 0; n < 3; n++) families.duration.cell(`r${n}`).observe(0.5, spanOf(String(n), n));
+    const [, , duration] = familiesOf(table, [takeSnapshot(families)], new SeriesBound(1));
+    expect(duration).toMatchObject({
+      points: [
+        { labels: { route: "r0" }, exemplars: [undefined, { traceId: "0".repeat(32) }, undefined] },
+        {
+          labels: { route: "other" },
+          counts: [0, 2, 0],
+          exemplars: [undefined, { traceId: "2".repeat(32) }, undefined],
+        },
+      ],
+    });
+  });
+
+  test("does not rename a counter without its suffix", async () => {
+    const points = [{ labels: {}, value: 3 }];
+    const text = await renderFamilies([{ name: "hits", help: "Hits.", type: "counter", points }], "openmetrics");
+    expect(text).toBe("# HELP hits Hits.\n# TYPE hits unknown\nhits 3\n# EOF\n");
+  });
+
+  test.each([
+    [undefined, "text"],
+    ["*/*", "text"],
+    ["text/plain;version=0.0.4", "text"],
+    ["application/openmetrics-text", "openmetrics"],
+    ["application/openmetrics-text;version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", "openmetrics"],
+    ["application/openmetrics-text;version=1.0.0;q=0.5, text/plain;version=0.0.4;q=0.8", "text"],
+    ["application/openmetrics-text;version=2.0.0,text/plain;q=0.1", "text"],
+    ["application/openmetrics-text;q=0", "text"],
+    ["application/openmetrics-text;q=nonsense, text/plain", "text"],
+  ])("is negotiated: %s", (accept, format) => {
+    expect(formatOf(accept)).toBe(format);
+  });
+});
+
+test("the process reports its processor time, its memory and its pauses", async () => {
+  const families = await watchProcess().families();
+  const text = await renderFamilies(families);
+  expect(text).toMatch(/^process_resident_memory_bytes \d+$/m);
+  expect(text).toMatch(/^process_cpu_seconds_total [\d.]+$/m);
+  expect(families.find(({ name }) => name === "nodejs_gc_duration_seconds")?.type).toBe("histogram");
 });
 
 test("the table for the docs has a row for every metric and aligned columns", () => {

@@ -14,6 +14,17 @@ export interface MetricDeclaration {
   readonly summedLabels?: readonly string[];
   /** Upper bounds of a histogram's buckets, ascending; the last one, +Inf, is implied. */
   readonly buckets?: readonly number[];
+  /** Its names in OTLP. Default: those above. */
+  readonly instrument?: Instrument;
+}
+
+/** What OpenTelemetry calls a metric that its semantic conventions define. */
+export interface Instrument {
+  readonly name: string;
+  /** In UCUM: `s`, `By`, `{token}`. */
+  readonly unit: string;
+  /** The names of attributes, by labels. */
+  readonly attributes: Readonly<Record<string, string>>;
 }
 
 /** Declarations by the name that the code uses. */
@@ -26,6 +37,25 @@ export class Cell {
   data(): readonly number[] {
     return [this.value];
   }
+
+  exemplars(): undefined {
+    return undefined;
+  }
+}
+
+/** The span whose duration, or another measure, was observed. It is exported. */
+export interface ObservedSpan {
+  /** 32 hexadecimal digits. */
+  readonly traceId: string;
+  /** 16 hexadecimal digits. */
+  readonly spanId: string;
+  /** Wall time of the observation, ms since the epoch. */
+  readonly atMs: number;
+}
+
+/** An observed value with its span: an example for the values of a bucket. */
+export interface Exemplar extends ObservedSpan {
+  readonly value: number;
 }
 
 /** A histogram for one set of label values. */
@@ -33,22 +63,35 @@ export class HistogramCell {
   readonly #bounds: readonly number[];
   /** The number of values in each bucket, +Inf last, and then the sum of the values. */
   readonly #data: number[];
+  /** The last value of each bucket that has a span; undefined before the first one. */
+  #exemplars: (Exemplar | undefined)[] | undefined;
 
   constructor(bounds: readonly number[]) {
     this.#bounds = bounds;
     this.#data = new Array<number>(bounds.length + 2).fill(0);
   }
 
-  observe(value: number): void {
+  /** @param span of the value, if it is exported. */
+  observe(value: number, span?: ObservedSpan): void {
     let bucket = 0;
     while (value > (this.#bounds[bucket] ?? Number.POSITIVE_INFINITY)) bucket++;
     this.#data[bucket] = (this.#data[bucket] ?? 0) + 1;
     const sum = this.#data.length - 1;
     this.#data[sum] = (this.#data[sum] ?? 0) + value;
+    if (span !== undefined) this.#keep(bucket, { ...span, value });
   }
 
   data(): readonly number[] {
     return this.#data;
+  }
+
+  exemplars(): readonly (Exemplar | undefined)[] | undefined {
+    return this.#exemplars;
+  }
+
+  #keep(bucket: number, exemplar: Exemplar): void {
+    this.#exemplars ??= new Array<undefined>(this.#bounds.length + 1).fill(undefined);
+    this.#exemplars[bucket] = exemplar;
   }
 }
 
@@ -98,7 +141,10 @@ export class Family<C extends Cell | HistogramCell, L extends readonly string[]>
   }
 
   snapshot(): FamilySnapshot {
-    const series = this.#series.map(({ labels, cell }) => ({ labels, data: [...cell.data()] }));
+    const series = this.#series.map(({ labels, cell }): SeriesSnapshot => {
+      const exemplars = cell.exemplars();
+      return { labels, data: [...cell.data()], ...(exemplars !== undefined && { exemplars: [...exemplars] }) };
+    });
     return { name: this.declaration.name, series };
   }
 
@@ -163,6 +209,8 @@ export interface SeriesSnapshot {
   readonly labels: readonly string[];
   /** The value; for a histogram the count of each bucket, +Inf last, and then the sum. */
   readonly data: readonly number[];
+  /** For a histogram with spans: the last exemplar of each bucket. */
+  readonly exemplars?: readonly (Exemplar | undefined)[];
 }
 
 /** The counts of one thread. */
@@ -181,19 +229,49 @@ export function withoutGauges(snapshot: MetricsSnapshot, table: MetricTable): Me
 
 /** Adds up the counts of several threads, series by series. */
 export function mergeMetrics(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
-  const families = new Map<string, Map<string, { labels: readonly string[]; data: number[] }>>();
+  const families = new Map<string, Map<string, MergedSeries>>();
   for (const { name, series } of snapshots.flat()) {
-    const merged = families.get(name) ?? new Map<string, { labels: readonly string[]; data: number[] }>();
+    const merged = families.get(name) ?? new Map<string, MergedSeries>();
     families.set(name, merged);
-    for (const { labels, data } of series) {
+    for (const each of series) {
       // Different label sets have different keys, whatever their values: JSON quotes them.
-      const key = JSON.stringify(labels);
+      const key = JSON.stringify(each.labels);
       const same = merged.get(key);
-      if (same === undefined) merged.set(key, { labels, data: [...data] });
-      else for (const [at, value] of data.entries()) same.data[at] = (same.data[at] ?? 0) + value;
+      if (same === undefined) merged.set(key, { ...each, data: [...each.data] });
+      else addTo(same, each);
     }
   }
   return Array.from(families, ([name, series]) => ({ name, series: [...series.values()] }));
+}
+
+interface MergedSeries extends SeriesSnapshot {
+  readonly data: number[];
+  exemplars?: readonly (Exemplar | undefined)[];
+}
+
+function addTo(merged: MergedSeries, { data, exemplars }: SeriesSnapshot): void {
+  for (const [at, value] of data.entries()) merged.data[at] = (merged.data[at] ?? 0) + value;
+  const later = laterExemplars([merged.exemplars, exemplars]);
+  if (later !== undefined) merged.exemplars = later;
+}
+
+/** The exemplars of each bucket of one histogram. */
+type BucketExemplars = readonly (Exemplar | undefined)[];
+
+/** Returns the last exemplar of each bucket. @param histograms with the same buckets; undefined: without exemplars. */
+export function laterExemplars(histograms: readonly (BucketExemplars | undefined)[]): BucketExemplars | undefined {
+  return histograms.reduce(
+    (others, exemplars) =>
+      others === undefined || exemplars === undefined
+        ? (others ?? exemplars)
+        : exemplars.map((exemplar, bucket) => laterOf(exemplar, others[bucket])),
+    undefined,
+  );
+}
+
+function laterOf(one: Exemplar | undefined, other: Exemplar | undefined): Exemplar | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return one.atMs >= other.atMs ? one : other;
 }
 
 /**
@@ -220,7 +298,7 @@ export class SeriesBound {
     this.#kept.set(name, kept);
     if (kept.size === series.length) return series;
     const labelled = keyed.map(({ each, key }) =>
-      kept.has(key) ? each : { labels: each.labels.map(() => other), data: each.data },
+      kept.has(key) ? each : { ...each, labels: each.labels.map(() => other) },
     );
     return mergeMetrics([[{ name, series: labelled }]])[0]?.series ?? [];
   }

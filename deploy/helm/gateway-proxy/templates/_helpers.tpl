@@ -119,12 +119,32 @@ imagePullSecrets:
 {{- end }}{{ end }}
 {{- if .Values.telemetry.traces.endpoint }}
 - { name: OTEL_TRACES_EXPORTER, value: otlp }
-{{ include "gateway-proxy.tracingEnv" . }}
+{{- end }}
+{{- with include "gateway-proxy.telemetryEnv" . }}
+{{ . }}
 {{- end }}
 {{- with .Values.rateLimitService.env }}{{ toYaml . | nindent 0 }}{{ end }}
 {{- end }}
 
-{{/* Variables of OpenTelemetry, for the proxies and the rate limit service. */}}
+{{/* Variables of OpenTelemetry, for the proxies and the rate limit service; nothing if there are none. */}}
+{{- define "gateway-proxy.telemetryEnv" -}}
+{{- $variables := list }}
+{{- with .Values.telemetry }}
+{{- if .traces.endpoint }}{{ $variables = append $variables (include "gateway-proxy.tracingEnv" $) }}{{ end }}
+{{- if .metrics.endpoint }}{{ $variables = append $variables (include "gateway-proxy.metricsEnv" $) }}{{ end }}
+{{- $isExported := or .traces.endpoint .metrics.endpoint }}
+{{- if and $isExported .traces.resourceAttributes }}
+{{- $pairs := list }}
+{{- range $name, $value := .traces.resourceAttributes }}{{ $pairs = append $pairs (printf "%s=%s" $name (urlquery $value | replace "+" "%20")) }}{{ end }}
+{{- $variables = append $variables (printf "- { name: OTEL_RESOURCE_ATTRIBUTES, value: %s }" ($pairs | join "," | quote)) }}
+{{- end }}
+{{- if .semconvOptIn }}
+{{- $variables = append $variables (printf "- { name: OTEL_SEMCONV_STABILITY_OPT_IN, value: %s }" (.semconvOptIn | join "," | quote)) }}
+{{- end }}
+{{- end }}
+{{- $variables | join "\n" }}
+{{- end }}
+
 {{- define "gateway-proxy.tracingEnv" -}}
 {{- with .Values.telemetry.traces -}}
 - { name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ .endpoint | quote }} }
@@ -136,25 +156,38 @@ imagePullSecrets:
 - name: OTEL_EXPORTER_OTLP_HEADERS
   valueFrom: { secretKeyRef: { name: {{ .headersSecret.name }}, key: {{ .headersSecret.key }}, optional: true } }
 {{- end }}
-{{- with .resourceAttributes }}
-{{- $pairs := list }}
-{{- range $name, $value := . }}{{ $pairs = append $pairs (printf "%s=%s" $name (urlquery $value | replace "+" "%20")) }}{{ end }}
-- { name: OTEL_RESOURCE_ATTRIBUTES, value: {{ $pairs | join "," | quote }} }
+{{- end }}
+{{- end }}
+
+{{- define "gateway-proxy.metricsEnv" -}}
+{{- with .Values.telemetry.metrics -}}
+- { name: OTEL_METRICS_EXPORTER, value: otlp }
+{{- /* For HTTP, the variable of one signal has the whole path. */}}
+{{- $path := ternary "" "/v1/metrics" (eq .protocol "grpc") }}
+- { name: OTEL_EXPORTER_OTLP_METRICS_ENDPOINT, value: {{ printf "%s%s" (trimSuffix "/" .endpoint) $path | quote }} }
+- { name: OTEL_EXPORTER_OTLP_METRICS_PROTOCOL, value: {{ .protocol }} }
+- { name: OTEL_METRIC_EXPORT_INTERVAL, value: {{ int64 .interval | quote }} }
+- { name: OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE, value: {{ .temporality }} }
+{{- if .headersSecret.name }}
+- name: OTEL_EXPORTER_OTLP_METRICS_HEADERS
+  valueFrom: { secretKeyRef: { name: {{ .headersSecret.name }}, key: {{ .headersSecret.key }}, optional: true } }
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{/* Parameters with which the proxies of the class export traces. */}}
-{{- define "gateway-proxy.tracingParameters" -}}
+{{/* Parameters with which the proxies of the class export traces and metrics. */}}
+{{- define "gateway-proxy.telemetryParameters" -}}
 spec:
   template:
     spec:
       containers:
         - name: proxy
           env:
-            {{- include "gateway-proxy.tracingEnv" . | nindent 12 }}
+            {{- include "gateway-proxy.telemetryEnv" . | nindent 12 }}
+            {{- if .Values.telemetry.traces.endpoint }}
             - { name: TRACE_CLIENT_SAMPLING, value: {{ .Values.telemetry.traces.clientSampling }} }
             - { name: TRACE_ALWAYS, value: {{ .Values.telemetry.traces.always }} }
+            {{- end }}
 {{- end }}
 
 {{/* The sidecar that proxy pods get from the rate limit service. It starts before the proxy and ends after it. */}}
@@ -225,10 +258,10 @@ spec:
 {{- $_ := mergeOverwrite $merged.spec.template.spec (dict "initContainers" $init "volumes" $volumes) }}
 {{- $_ := set $parameters "deployment" $merged }}
 {{- end }}
-{{- if .Values.telemetry.traces.endpoint }}
+{{- if include "gateway-proxy.telemetryEnv" . }}
 {{- $own := $parameters.deployment | default dict }}
 {{- if kindIs "string" $own }}{{ $own = fromYaml $own }}{{ end }}
-{{- $traced := include "gateway-proxy.tracingParameters" . | fromYaml }}
+{{- $traced := include "gateway-proxy.telemetryParameters" . | fromYaml }}
 {{- $env := (first $traced.spec.template.spec.containers).env }}
 {{- $containers := list }}
 {{- $proxy := dict "name" "proxy" }}

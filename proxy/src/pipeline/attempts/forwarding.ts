@@ -13,7 +13,7 @@ import type { StreamedError } from "../../llm/provider-error.ts";
 import type { OutputMeans } from "../output-means.ts";
 import type { UsageEdit } from "../../llm/usage-event-filter.ts";
 import { loggedHeaders } from "../../telemetry/request-log.ts";
-import type { RequestRecord } from "../../telemetry/request-record.ts";
+import type { ProviderCall, RequestRecord } from "../../telemetry/request-record.ts";
 import type { AttemptSpan, RequestSpan } from "../../telemetry/spans/request-span.ts";
 import type { RequestTrace } from "../../telemetry/trace/request-trace.ts";
 import type { UpstreamCall } from "../../upstream/call.ts";
@@ -60,6 +60,8 @@ export interface ForwardingOptions {
   readonly downstream: Downstream;
   /** Address of the client; an IPv6 address as its network. */
   readonly client: string;
+  /** The start of the request, monotonic. */
+  readonly startMs: number;
   /** Gets the number of attempts, the endpoint, and what the response brings. */
   readonly record: RequestRecord;
   /** Of a request that someone watches, or that is logged in detail. */
@@ -451,6 +453,7 @@ export class Forwarding implements RelayOwner {
     if (trace !== undefined) this.#traceAttempt(trace, pool);
     this.#timer?.cancel();
     const attempt = this.#startSpan(pool);
+    record.providerCall = this.#startProviderCall();
     const relay = this.#newRelay(attempt);
     this.#relay = relay;
     this.#call = undefined;
@@ -495,6 +498,21 @@ export class Forwarding implements RelayOwner {
     });
   }
 
+  #startProviderCall(): ProviderCall | undefined {
+    const { clock, startMs: requestMs } = this.#options;
+    const { target, request } = this.#outgoing;
+    if (target.ai === undefined) return undefined;
+    return {
+      provider: target.ai.provider,
+      path: request.path,
+      requestMs,
+      startMs: clock.monotonicMs(),
+      firstTokenMs: undefined,
+      endMs: undefined,
+      failure: undefined,
+    };
+  }
+
   /** The fields of the request, with the attempt as the parent in place of the request, unless a filter has removed it. */
   #headersOf(attempt: AttemptSpan): readonly string[] {
     const { headers } = this.#outgoing.request;
@@ -503,18 +521,26 @@ export class Forwarding implements RelayOwner {
 
   #newRelay(attempt: AttemptSpan | undefined): ResponseRelay {
     const { clock, downstream, record, reservation, editResponse, reportsCharge, session } = this.#options;
-    const usage = this.#newUsage();
+    const { providerCall } = record;
+    const usage = this.#newUsage(providerCall);
     return new ResponseRelay({
-      ...{ clock, downstream, record, reservation, editResponse, usage, reportsCharge, session, attempt },
+      ...{ clock, downstream, record, reservation, editResponse, usage, reportsCharge, session, attempt, providerCall },
       owner: this,
     });
   }
 
-  #newUsage(): ResponseUsage | undefined {
-    const { record, reservation, client, outputMeans, readsUsage: isCounted } = this.#options;
+  #newUsage(call: ProviderCall | undefined): ResponseUsage | undefined {
+    const { clock, record, reservation, client, outputMeans, readsUsage: isCounted } = this.#options;
     const { request, target, usageEdit: edit } = this.#outgoing;
     if (!isCounted && edit === undefined) return undefined;
-    return new ResponseUsage({ record, reservation, request, ai: target.ai, outputMeans, client, isCounted, edit });
+    const onFirstToken =
+      call &&
+      (() => {
+        call.firstTokenMs = clock.monotonicMs();
+      });
+    return new ResponseUsage({
+      ...{ record, reservation, request, ai: target.ai, outputMeans, client, isCounted, edit, onFirstToken },
+    });
   }
 
   /** Sets the one timer of the state. What fails then ends this request only. */

@@ -11,7 +11,7 @@ import type { HeaderEditor } from "../../filters/header-edits.ts";
 import type { Downstream } from "../../listen/downstream.ts";
 import type { StreamedError } from "../../llm/provider-error.ts";
 import type { Ending } from "../../llm/usage-reader.ts";
-import type { FailureReason, RequestRecord } from "../../telemetry/request-record.ts";
+import type { FailureReason, ProviderCall, RequestRecord } from "../../telemetry/request-record.ts";
 import type { AttemptSpan } from "../../telemetry/spans/request-span.ts";
 import type { ResponseSink, UpstreamCall } from "../../upstream/call.ts";
 import type { UpstreamFailure } from "../../upstream/failure.ts";
@@ -44,6 +44,8 @@ export interface RelayOptions {
   readonly session: RealtimeSession | undefined;
   /** Gets the status and the end of the attempt; undefined if spans are not exported. */
   readonly attempt: AttemptSpan | undefined;
+  /** Gets the end of the attempt; undefined if it is not at an LLM provider. */
+  readonly providerCall: ProviderCall | undefined;
   /** Decides whether the response is forwarded, and receives failures before its start. */
   readonly owner: RelayOwner;
 }
@@ -295,10 +297,9 @@ export class ResponseRelay implements ResponseSink {
 
   /** @param failure its kind; absent for none. */
   #endAttempt(failure?: string): void {
-    const { attempt, clock } = this.#options;
-    if (attempt === undefined) return;
-    attempt.endMs = clock.monotonicMs();
-    attempt.failure = failure;
+    const { attempt, providerCall, clock } = this.#options;
+    if (attempt !== undefined) end(attempt, clock, failure);
+    if (providerCall !== undefined) end(providerCall, clock, failure);
   }
 
   onEnd(trailers: string[], call: UpstreamCall): void {
@@ -500,6 +501,11 @@ export class ResponseRelay implements ResponseSink {
     this.#options.downstream.exchange.end(trailers);
     this.#state = "ended";
   }
+}
+
+function end(call: AttemptSpan | ProviderCall, clock: Clock, failure: string | undefined): void {
+  call.endMs = clock.monotonicMs();
+  call.failure = failure;
 }
 
 /** A separate function, so that not every response creates one. */

@@ -40,6 +40,8 @@ export interface ResponseUsageOptions {
   readonly outputMeans: OutputMeans | undefined;
   /** What becomes of the usage event of a stream; undefined if the client gets it. */
   readonly edit: UsageEdit | undefined;
+  /** Called when the first token of a stream has come; undefined: it is not looked for. */
+  readonly onFirstToken: (() => void) | undefined;
 }
 
 interface UsageHead extends ResponseHead {
@@ -98,7 +100,7 @@ export class ResponseUsage {
   }
 
   #read(status: number, headers: readonly string[]): void {
-    const { record, request, client } = this.#options;
+    const { record, request, client, onFirstToken } = this.#options;
     const contentType = fieldOf(headers, "content-type");
     const contentEncoding = fieldOf(headers, "content-encoding");
     const usage = usageOfFields(headers);
@@ -110,6 +112,7 @@ export class ResponseUsage {
       ...(contentType !== undefined && { contentType }),
       ...(contentEncoding !== undefined && { contentEncoding }),
       ...(usage !== undefined && { usage }),
+      ...(onFirstToken !== undefined && status < 400 && { onFirstToken }),
     };
     this.#reader = createUsageReader(this.#head);
     this.#state = "reading";

@@ -18,6 +18,7 @@ export const forward: Stage = {
       random: services.random,
       downstream,
       client,
+      startMs: request.startMs,
       record,
       trace,
       span,

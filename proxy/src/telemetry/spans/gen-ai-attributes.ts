@@ -29,6 +29,12 @@ const operations: readonly (readonly [pattern: RegExp, operation: string])[] = [
   [/:(?:streamGenerateContent|generateContent)$|\/images\/\w+$|\/audio\/\w+$/, "generate_content"],
 ];
 
+/** Returns `gen_ai.provider.name`, and `gen_ai.system` as it was before v1.37. */
+export function genAiProvider(provider: AiBackend["provider"]): { readonly name: string; readonly system: string } {
+  const name = providers[provider];
+  return { name, system: systems[provider] ?? name };
+}
+
 /** Paths are read to this length. */
 const maxPath = 1_024;
 
@@ -65,11 +71,11 @@ export function genAiAttributes(
 ): SpanAttributes {
   const operation = genAiOperation(path);
   if (ai === undefined || operation === undefined) return {};
-  const provider = providers[ai.provider];
+  const { name, system } = genAiProvider(ai.provider);
   return {
     "gen_ai.operation.name": operation,
-    "gen_ai.provider.name": provider,
-    "gen_ai.system": isLatest ? undefined : (systems[ai.provider] ?? provider),
+    "gen_ai.provider.name": name,
+    "gen_ai.system": isLatest ? undefined : system,
     "gen_ai.request.model": requestModel(record),
     ...(isLast && usageAttributes(record, isLatest)),
   };

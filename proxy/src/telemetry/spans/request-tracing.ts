@@ -63,9 +63,14 @@ export class RequestTracing {
     return new RequestSpan(place, propagation, startMs, isSampled || this.#keepsFailed);
   }
 
+  /** Whether the span of a request is exported at its end. @param record complete. */
+  isExported(span: RequestSpan, record: RequestRecord): boolean {
+    return span.isSampled || (this.#keepsFailed && isDeniedOrFailed(record));
+  }
+
   /** Ends the span of a request. @param record complete. */
   end(span: RequestSpan, record: RequestRecord): void {
-    if (!span.isSampled && !(this.#keepsFailed && isDeniedOrFailed(record))) return;
+    if (!this.isExported(span, record)) return;
     const epochMs = this.#epoch();
     let attempts = 0;
     const spans = span.calls.map((call) => {

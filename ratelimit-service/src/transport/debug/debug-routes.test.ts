@@ -78,7 +78,7 @@ const server = new HttpServer({
         onChange: (audit) => audits.push(audit),
       },
       stats: () => Promise.resolve("a.b: 1\n"),
-      metrics: () => Promise.resolve("# HELP a b\n"),
+      metrics: (accept) => Promise.resolve({ contentType: accept ?? "text/plain", body: "# HELP a b\n" }),
       profiler: new Profiler(systemClock, () => []),
       heapSamples: () => Promise.resolve([{ thread: "main", json: readHeapSamples() }]),
     }),

@@ -11,6 +11,7 @@
  * /debug/pprof/heap     heap profile
  */
 
+import type { MetricsPage } from "@gatewayproxy/runtime/metrics-page";
 import type { ThreadProfile } from "@gatewayproxy/runtime/pprof";
 import type { Profiler } from "@gatewayproxy/runtime/profiler";
 import { renderConfigProblem } from "../../config/config-problem.ts";
@@ -32,8 +33,8 @@ export interface DebugView {
   readonly counters: CounterAccess;
   /** Renders lines of `name: value`. */
   readonly stats: () => Promise<string>;
-  /** Renders the Prometheus text. */
-  readonly metrics: () => Promise<string>;
+  /** Renders the metrics for the field `accept` of a request. */
+  readonly metrics: (accept: string | undefined) => Promise<MetricsPage>;
   readonly profiler: Profiler;
   /** Samples the live heap of each thread. */
   readonly heapSamples: () => Promise<readonly ThreadProfile[]>;
@@ -71,7 +72,11 @@ export function debugRoutes(view: DebugView): [path: string, route: HttpRoute][]
       route: (request) => countersRoute(view.counters, request),
     },
     { path: "/stats", help: "counters of the service", route: async () => textResponse(200, await view.stats()) },
-    { path: "/metrics", help: "the same for Prometheus", route: async () => metricsResponse(await view.metrics()) },
+    {
+      path: "/metrics",
+      help: "the same for Prometheus",
+      route: (request) => metricsResponse(view.metrics, request),
+    },
     {
       path: "/debug/pprof/profile",
       help: "CPU profile of all threads for go tool pprof: ?seconds=10",
@@ -90,9 +95,9 @@ export function debugRoutes(view: DebugView): [path: string, route: HttpRoute][]
   ];
 }
 
-/** Returns a response with Prometheus text. */
-export function metricsResponse(text: string): HttpResponse {
-  return { status: 200, contentType: "text/plain; version=0.0.4; charset=utf-8", body: text };
+/** Returns a response with metrics, in the format that the scraper prefers. */
+export async function metricsResponse(render: DebugView["metrics"], { headers }: HttpRequest): Promise<HttpResponse> {
+  return { status: 200, ...(await render(headers.accept)) };
 }
 
 function configResponse(view: DebugView, { headers }: HttpRequest): HttpResponse {

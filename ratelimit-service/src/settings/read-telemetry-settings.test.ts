@@ -1,11 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { readServiceSettings, type ServiceSettings } from "../settings.ts";
 
-function tracingOf(env: Readonly<Record<string, string>>): ServiceSettings["tracing"] {
+function telemetryOf(env: Readonly<Record<string, string>>): ServiceSettings["telemetry"] {
   const read = readServiceSettings({ argv: [], env: { BACKEND_TYPE: "memory", ...env } });
   if (!read.ok) throw new Error(JSON.stringify(read.problems));
-  return read.value.tracing;
+  return read.value.telemetry;
 }
+
+const tracingOf = (env: Readonly<Record<string, string>>) => telemetryOf(env).tracing;
 
 describe("spans are exported", () => {
   test("with TRACING_ENABLED, as by the reference, or with OTEL_TRACES_EXPORTER", () => {
@@ -67,4 +69,29 @@ test("OTEL_* applies where TRACING_* is not set", () => {
 test("an invalid variable of OpenTelemetry ends the start", () => {
   const env = { TRACING_ENABLED: "true", OTEL_PROPAGATORS: "jaeger" };
   expect(readServiceSettings({ argv: [], env })).toMatchObject({ ok: false, problems: [{ path: "OTEL_PROPAGATORS" }] });
+});
+
+describe("metrics are exported", () => {
+  const isExported = (env: Readonly<Record<string, string>>) => telemetryOf(env).metricExport !== undefined;
+
+  test("with OTEL_METRICS_EXPORTER, and not with an endpoint alone", () => {
+    expect(isExported({ TRACING_ENABLED: "true", OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: "http://c:4318" })).toBe(false);
+    expect(isExported({ OTEL_METRICS_EXPORTER: "otlp" })).toBe(true);
+  });
+
+  test("with the resource of the spans", () => {
+    const { tracing, metricExport } = telemetryOf({ ...own, ...otel, OTEL_METRICS_EXPORTER: "otlp" });
+    expect(metricExport?.resource).toEqual(tracing?.resource);
+  });
+
+  test("a variable of both exports is reported once", () => {
+    const env = {
+      ...{ BACKEND_TYPE: "memory", TRACING_ENABLED: "true", OTEL_METRICS_EXPORTER: "otlp" },
+      OTEL_EXPORTER_OTLP_TIMEOUT: "soon",
+    };
+    expect(readServiceSettings({ argv: [], env })).toMatchObject({
+      ok: false,
+      problems: [{ path: "OTEL_EXPORTER_OTLP_TIMEOUT" }],
+    });
+  });
 });

@@ -1,32 +1,33 @@
-/** The texts of `/metrics` and `/stats`, with the counts of all threads. */
-import type { watchProcess } from "@gatewayproxy/runtime/exposition";
-import { type PrometheusOptions, renderPrometheus } from "../metrics/prometheus.ts";
+/** The metrics of the service with the counts of all threads, and the text of `/stats`. */
+import type { MetricFamily } from "@gatewayproxy/runtime/metric-families";
+import type { ProcessWatch } from "@gatewayproxy/runtime/process-metrics";
+import { type PrometheusOptions, prometheusFamilies } from "../metrics/prometheus.ts";
 import { mergeStats, type StatsSnapshot } from "../metrics/stats-snapshot.ts";
 import { statsdCounters, statsdGauges } from "../metrics/statsd-lines.ts";
 
 /** The sources of the counts, and the names and labels of metrics. */
-export interface MetricsTextOptions extends PrometheusOptions {
+export interface ServiceMetricsOptions extends PrometheusOptions {
   /** Collects the counts of each thread. */
   readonly collect: () => Promise<readonly StatsSnapshot[]>;
   /** Counters in memory that were evicted before their window ended. */
   readonly evictedCounters: () => number;
   /** Measures CPU, memory and the event loop of the process. */
-  readonly process: ReturnType<typeof watchProcess>;
+  readonly process: ProcessWatch;
 }
 
-/** The two texts, rendered for each request. */
-export class MetricsText {
-  readonly #options: MetricsTextOptions;
+/** The metrics, collected for each request or export. */
+export class ServiceMetrics {
+  readonly #options: ServiceMetricsOptions;
 
-  constructor(options: MetricsTextOptions) {
+  constructor(options: ServiceMetricsOptions) {
     this.#options = options;
   }
 
-  /** Renders the Prometheus text, with the metrics of the process. */
-  async prometheus(): Promise<string> {
+  /** Returns the metrics with the names of Prometheus, and those of the process. */
+  async families(): Promise<readonly MetricFamily[]> {
     const { collect, process, evictedCounters } = this.#options;
     const stats = mergeStats(await collect());
-    return (await renderPrometheus(stats, evictedCounters(), this.#options)) + (await process.render());
+    return [...prometheusFamilies(stats, evictedCounters(), this.#options), ...(await process.families())];
   }
 
   /** Renders one `name: value` per line, sorted, with the names that statsd uses. */
