@@ -5,7 +5,8 @@
 import { randomUUID } from "node:crypto";
 import type { Result } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
-import { type Environment, readTracingSettings, type TracingSettings } from "@gatewayproxy/runtime/tracing-settings";
+import type { Environment } from "@gatewayproxy/runtime/otel-variables";
+import { readTracingSettings, type TracingSettings } from "@gatewayproxy/runtime/tracing-settings";
 import type { tracingSettings } from "./tracing-settings.ts";
 
 /** Reads the settings of traces; `value` is undefined if they are off. @param env the variables that are really set. */

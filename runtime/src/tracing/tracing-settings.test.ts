@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type Environment, readTracingSettings, type TracingDefaults } from "./tracing-settings.ts";
+import type { Environment } from "./otel-variables.ts";
+import { readTracingSettings, type TracingDefaults } from "./tracing-settings.ts";
 
 const defaults: TracingDefaults = { endpointSwitchesOn: true, resource: { "service.name": "gateway-proxy" } };
 const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318" };
