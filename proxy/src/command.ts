@@ -6,7 +6,9 @@ import { exitFailure, fail, failSettings, readCommandLine } from "@gatewayproxy/
 import { handleSignals, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
+import { readLogExportSettings } from "@gatewayproxy/runtime/log-export-settings";
 import { readTracingSettings } from "@gatewayproxy/runtime/tracing-settings";
+import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { readVersion } from "@gatewayproxy/runtime/version";
 import { Proxy } from "./app/proxy.ts";
 import { type ProxySettings, proxySettings, settingConflicts } from "./app/settings.ts";
@@ -26,9 +28,12 @@ if (settings !== undefined) await run(settings);
 
 async function run(settings: ProxySettings): Promise<void> {
   const conflicts = settingConflicts(settings);
-  const tracing = readTracingSettings(process.env, tracingDefaults(version, settings));
-  if (conflicts.length > 0 || !tracing.ok) {
-    failSettings([...conflicts, ...(tracing.ok ? [] : tracing.problems)]);
+  const defaults = tracingDefaults(version, settings);
+  const tracing = readTracingSettings(process.env, defaults);
+  const logExport = readLogExportSettings(process.env, defaults.resource);
+  if (conflicts.length > 0 || !tracing.ok || !logExport.ok) {
+    const problems = [tracing, logExport].flatMap((read) => (read.ok ? [] : read.problems));
+    failSettings([...conflicts, ...withoutDuplicates(problems)]);
     return;
   }
   const logs = new Logs({ filter: settings.logLevel, clock: systemClock, destination: openStdout() });
@@ -54,9 +59,12 @@ async function run(settings: ProxySettings): Promise<void> {
       process.exit(exitFailure);
     },
   });
+  // Without a file, SIGHUP ends the process, as for other programs without a terminal.
+  if (settings.accessLogFile !== undefined) process.on("SIGHUP", () => void running.proxy?.reopenAccessLog());
   const started = await Proxy.start({
     settings,
     tracing: tracing.value,
+    logExport: logExport.value,
     env: process.env,
     logs,
     clock: systemClock,
@@ -67,4 +75,9 @@ async function run(settings: ProxySettings): Promise<void> {
     process.exit();
   }
   running.proxy = started.value;
+}
+
+/** Signals share variables, so each reports the problems of those. */
+function withoutDuplicates(problems: readonly Problem[]): readonly Problem[] {
+  return [...new Map(problems.map((problem) => [renderProblem(problem), problem])).values()];
 }

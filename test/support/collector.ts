@@ -19,18 +19,34 @@ export interface ReceivedSpan {
   readonly endTimeUnixNano: string;
 }
 
+/** A log record as the collector has received it (OTLP/JSON). */
+export interface ReceivedLogRecord {
+  readonly timeUnixNano: string;
+  readonly severityText: string;
+  readonly eventName?: string;
+  readonly body: { readonly stringValue?: string };
+  readonly traceId?: string;
+  readonly spanId?: string;
+  readonly attributes: readonly { readonly key: string; readonly value: Readonly<Record<string, unknown>> }[];
+}
+
 export interface Collector {
   /** The URL for each protocol of OTLP. */
   readonly http: string;
   readonly grpc: string;
   /** The spans so far. */
   spans(): Promise<readonly ReceivedSpan[]>;
+  /** The log records so far. */
+  logRecords(): Promise<readonly ReceivedLogRecord[]>;
 }
 
 interface Line {
   readonly resourceSpans?: readonly {
     readonly resource: { readonly attributes: readonly { key: string; value: { stringValue?: string } }[] };
     readonly scopeSpans: readonly { readonly spans: readonly Omit<ReceivedSpan, "service">[] }[];
+  }[];
+  readonly resourceLogs?: readonly {
+    readonly scopeLogs: readonly { readonly logRecords: readonly ReceivedLogRecord[] }[];
   }[];
 }
 
@@ -54,6 +70,7 @@ service:
   telemetry: { metrics: { level: none } }
   pipelines:
     traces: { receivers: [otlp], exporters: [file] }
+    logs: { receivers: [otlp], exporters: [file] }
 `,
   );
   const child = spawn(program, ["--config", config], { stdio: ["ignore", "ignore", "pipe"] });
@@ -73,15 +90,22 @@ service:
     await rm(folder, { recursive: true });
   });
   await ready.promise;
+  const received = async (): Promise<readonly Line[]> => {
+    const text = await readFile(file, "utf8").catch(() => "");
+    // The last line may be incomplete.
+    return text
+      .split("\n")
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as Line);
+  };
   return {
     http: `http://127.0.0.1:${http}`,
     grpc: `http://127.0.0.1:${grpc}`,
-    async spans() {
-      const text = await readFile(file, "utf8").catch(() => "");
-      // The last line may be incomplete.
-      const lines = text.split("\n").slice(0, -1);
-      return lines.flatMap((line) => spansOf(JSON.parse(line) as Line));
-    },
+    spans: async () => (await received()).flatMap(spansOf),
+    logRecords: async () =>
+      (await received()).flatMap(({ resourceLogs = [] }) =>
+        resourceLogs.flatMap(({ scopeLogs }) => scopeLogs.flatMap(({ logRecords }) => logRecords)),
+      ),
   };
 }
 

@@ -23,9 +23,9 @@ import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import { defaultUpgradeProtocols, mayBeAllowed } from "../listen/upgrade-protocol.ts";
+import { accessLogSettings } from "./access-log-settings.ts";
 import { proxyLogModules } from "./log-modules.ts";
 import { memoryPlan, plannedCpus } from "./memory-plan.ts";
-import { accessLogModes } from "../telemetry/access-log.ts";
 import { tracedAlways } from "../telemetry/spans/request-tracing.ts";
 import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
 import { defaultPathRules, pathChoices } from "../routing/path-rules.ts";
@@ -353,13 +353,7 @@ export const proxySettings = {
     default: "5000",
     help: "Maximum number of label sets of each metric in /metrics, a 25th of it for histograms. Further ones are added up with the label value `other`.",
   },
-  accessLog: {
-    kind: oneOf(...accessLogModes),
-    flag: "access-log",
-    env: "ACCESS_LOG",
-    default: "on",
-    help: "Which requests are logged: all, only those that were denied, rejected or failed, or none.",
-  },
+  ...accessLogSettings,
   traceAlways: {
     kind: oneOf(...tracedAlways),
     flag: "trace-always",

@@ -1,55 +1,135 @@
 /**
- * The access log: one line per finished request. A path is logged without its query, since a query may hold a key.
- * Headers other than the user agent are not logged.
+ * The access log: one line, one record of OTLP, or both, for each finished request that is chosen.
  *
- * The lines look like those of the loggers but are built here by one `JSON.stringify` of an object of constant shape. The
- * logging library would serialize and join the many fields one by one.
+ * The lines of JSON look like those of the loggers but are built here by one `JSON.stringify` of an object of constant shape.
+ * The logging library would serialize and join the many fields one by one.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { type Logger, withoutControls } from "@gatewayproxy/runtime/log";
 import type { LogDestination } from "@gatewayproxy/runtime/log-destination";
-import { unitsOfMoney } from "@gatewayproxy/runtime/money";
-import type { GlobalDecision } from "../ir/global-limit.ts";
-import type { LimitDecision } from "../ir/limit.ts";
-import type { RequestRecord } from "./request-record.ts";
-import { shownPath, shownText } from "./shown-text.ts";
-
-/**
- * `denied-and-failed` leaves out requests with a response below 500 from a backend that no limit denied, not even one
- * in mode Shadow.
- */
-export const accessLogModes = ["on", "off", "denied-and-failed"] as const;
-/** The requests that are logged. */
-export type AccessLogMode = (typeof accessLogModes)[number];
+import type { LogRecordSink } from "@gatewayproxy/runtime/log-record";
+import type { Result } from "@gatewayproxy/runtime/problem";
+import { type Expression, parseExpression } from "../../cel/expression.ts";
+import type { RequestRecord } from "../request-record.ts";
+import { EndedRequest, type ViewedRequest } from "./ended-request.ts";
+import { allFields, type Field, parseFields } from "./fields.ts";
+import { lineOf, type LogLine } from "./log-line.ts";
+import type { LogValue } from "./logged-expression.ts";
+import { type Selection, selectionOf } from "./selection.ts";
+import { parseTemplate, type RenderLine } from "./template.ts";
 
 /** Logs one finished request. */
-export type AccessLog = (record: RequestRecord) => void;
+export type AccessLog = (record: RequestRecord, request: ViewedRequest) => void;
 
-/** The module name for log filters; the level of its lines is `info`. */
-export const accessLogModule = "proxy::access";
-
-/** Options of `createAccessLog`. */
-export interface AccessLogOptions {
-  /** The requests that are logged. */
-  readonly mode: AccessLogMode;
-  /** The logger of `accessLogModule`, whose level decides whether lines are written. */
-  readonly logger: Pick<Logger, "isLevelEnabled">;
-  /** Receives the lines. */
-  readonly destination: LogDestination;
-  /** The time of each line. */
-  readonly clock: Clock;
+/** The settings of the access log. Plain data, whose texts are valid. */
+export interface AccessLogSettings extends Selection {
+  /** As `parseFields` accepts it. */
+  readonly fields: string;
+  /** As `parseTemplate` accepts it; undefined: lines of JSON. */
+  readonly template: string | undefined;
+  /** As `parseFilter` accepts it; undefined: no filter. */
+  readonly filter: string | undefined;
 }
 
-/** Creates the access log. */
-export function createAccessLog({ mode, logger, destination, clock }: AccessLogOptions): AccessLog {
-  if (mode === "off") return () => undefined;
+/** The destinations of the access log, and what it reads. */
+export interface AccessLogOptions {
+  readonly settings: AccessLogSettings;
+  /** The logger of `accessLogModule` (`log-line.ts`), whose level decides whether requests are logged. */
+  readonly logger: Pick<Logger, "isLevelEnabled">;
+  /** Receives the lines; undefined: no lines are made. */
+  readonly destination: LogDestination | undefined;
+  /** Receives records of OTLP; undefined: no records are made. */
+  readonly records?: LogRecordSink | undefined;
+  /** The time of each line. */
+  readonly clock: Clock;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+}
+
+/** All requests, each with a line of JSON with all fields. */
+export const defaultAccessLog: AccessLogSettings = {
+  mode: "on",
+  successRatio: 1,
+  slowMs: 0,
+  fields: allFields,
+  template: undefined,
+  filter: undefined,
+};
+
+/** Parses a condition that must not be false for a request that is logged. */
+export function parseFilter(source: string): Result<Expression> {
+  return parseExpression(source, { phase: "end", result: "condition" });
+}
+
+/** Creates the access log. Throws if a text of the settings is invalid. */
+export function createAccessLog({ settings, ...options }: AccessLogOptions): AccessLog {
+  const { logger, destination, records, clock, random } = options;
+  if (settings.mode === "off" || (destination === undefined && records === undefined)) return () => undefined;
+  const isSelected = selectionOf(settings, random);
+  const fields = valid(parseFields(settings.fields));
+  const template = settings.template === undefined ? undefined : valid(parseTemplate(settings.template));
+  const filter = settings.filter === undefined ? undefined : valid(parseFilter(settings.filter));
   const timestamp = createTimestamp(clock);
-  return (record) => {
-    if (mode === "denied-and-failed" && !isDeniedOrFailed(record)) return;
-    if (logger.isLevelEnabled("info")) {
-      destination.write(`${withoutControls(JSON.stringify(fieldsOf(timestamp(), record)))}\n`);
-    }
+  const isPlain = settings.fields === allFields && template === undefined && filter === undefined;
+  if (isPlain && records === undefined) {
+    return (record) => {
+      if (!isSelected(record) || !logger.isLevelEnabled("info")) return;
+      destination?.write(jsonLine(lineOf(timestamp(), record)));
+    };
+  }
+  const render = template === undefined ? jsonOf(fields) : textOf(template);
+  return (record, viewed) => {
+    if (!isSelected(record) || !logger.isLevelEnabled("info")) return;
+    const request = new EndedRequest(record, lineOf(timestamp(), record), viewed);
+    if (filter !== undefined && isLeftOut(filter, request)) return;
+    destination?.write(render(request));
+    if (records !== undefined) addRecord(records, request, fields, template, clock.nowMs());
   };
+}
+
+/** A condition without a value does not leave a request out: clients choose what it reads, and could hide. */
+function isLeftOut({ evaluateScalar }: Expression, { view, allowance }: EndedRequest): boolean {
+  return evaluateScalar(view, allowance) === false;
+}
+
+function jsonLine(line: object): string {
+  return `${withoutControls(JSON.stringify(line))}\n`;
+}
+
+function jsonOf(fields: readonly Field[]): (request: EndedRequest) => string {
+  return (request) => {
+    const { level, time, module, msg }: LogLine = request.line;
+    const line: Record<string, unknown> = { level, time, module };
+    for (const { name, read } of fields) line[name] = read(request);
+    line["msg"] = msg;
+    return jsonLine(line);
+  };
+}
+
+function textOf(template: RenderLine): (request: EndedRequest) => string {
+  return (request) => `${template(request)}\n`;
+}
+
+/** The name of the event of each record. */
+const eventName = "gatewayproxy.request";
+
+function addRecord(
+  records: LogRecordSink,
+  request: EndedRequest,
+  fields: readonly Field[],
+  template: RenderLine | undefined,
+  timeMs: number,
+): void {
+  const { traceId, spanId } = request.record;
+  const attributes: Record<string, LogValue | undefined> = {};
+  for (const { attribute, read } of fields) if (attribute !== undefined) attributes[attribute] = read(request);
+  const body = template === undefined ? request.line.msg : template(request);
+  records.add({ timeMs, eventName, body, traceId, spanId, attributes });
+}
+
+function valid<T>(parsed: Result<T>): T {
+  if (parsed.ok) return parsed.value;
+  throw new Error(parsed.problems.map(({ message }) => message).join("; "));
 }
 
 /** The time in ISO 8601, rendered once per millisecond, in which a busy worker finishes dozens of requests. */
@@ -64,103 +144,4 @@ function createTimestamp(clock: Clock): () => string {
     }
     return rendered;
   };
-}
-
-/**
- * Whether a limit denied the request, or would have in mode Shadow, the proxy itself responded, or the response has a status
- * of 500 or more.
- */
-export function isDeniedOrFailed({ reason, status, decisions, globalDecisions }: RequestRecord): boolean {
-  if (reason !== undefined || status >= 500) return true;
-  return [...decisions, ...globalDecisions].some(({ outcome }) => outcome === "denied" || outcome === "shadowDenied");
-}
-
-/** The fields in the order of the line: the request, its route, the outcome. `undefined` is left out of the line. */
-function fieldsOf(time: string, record: RequestRecord) {
-  const { usage, decisions } = record;
-  return {
-    level: "info",
-    time,
-    module: accessLogModule,
-    requestId: record.requestId,
-    trace_id: record.traceId,
-    span_id: record.spanId,
-    source: record.sourceAddress,
-    method: shownText(record.method),
-    scheme: record.scheme,
-    authority: shownText(record.authority),
-    path: shownPath(record.path),
-    httpVersion: record.httpVersion,
-    userAgent: record.userAgent === undefined ? undefined : shownText(record.userAgent),
-    listener: record.listener,
-    route: record.route,
-    rule: record.rule,
-    identity: record.identity === undefined ? undefined : shownText(record.identity),
-    backend: record.backend,
-    endpoint: record.endpoint,
-    provider: record.provider,
-    failovers: failoversOf(record),
-    calls: record.attempts > 1 ? record.attempts : undefined,
-    status: record.status,
-    grpcStatus: record.grpcStatus,
-    reason: record.reason,
-    durationMs: roundToMicroseconds(record.durationMs),
-    upstreamMs: record.upstreamMs === undefined ? undefined : roundToMicroseconds(record.upstreamMs),
-    requestBytes: record.requestBytes,
-    responseBytes: record.responseBytes,
-    inputTokens: usage?.input,
-    outputTokens: usage?.output,
-    totalTokens: usage?.total,
-    cachedInputTokens: usage?.cachedInputTokens,
-    cacheCreationTokens: usage?.cacheCreationTokens,
-    reasoningTokens: usage?.reasoningTokens,
-    cost: usage?.cost === undefined ? undefined : unitsOfMoney(usage.cost),
-    currency: usage?.currency,
-    clientModel: clientModelOf(record),
-    requestModel: record.requestModel === undefined ? undefined : shownText(record.requestModel),
-    model: usage?.model === undefined ? undefined : shownText(usage.model),
-    usageEstimated: usage?.estimated === true ? true : undefined,
-    usageUnread: record.usageUnread,
-    deniedBy: entriesWith("denied", decisions),
-    shadowDeniedBy: entriesWith("shadowDenied", decisions),
-    globalLimits: globalOutcomes(record.globalDecisions),
-    msg: "request",
-  };
-}
-
-/** Absent where the backend gets the same name. */
-function clientModelOf({ clientModel, requestModel }: RequestRecord): string | undefined {
-  return clientModel === undefined || clientModel === requestModel ? undefined : shownText(clientModel);
-}
-
-/** `provider: cause`, as in `Backend/default/openai: status 429`; absent when the request has not moved. */
-function failoversOf({ failovers }: RequestRecord): string[] | undefined {
-  return failovers.length === 0 ? undefined : failovers.map(({ provider, cause }) => `${provider}: ${cause}`);
-}
-
-/** Returns the local entries with an outcome, as in `default/chat#0 HTTPRoute/default/chat`; undefined for none. */
-export function entriesWith(
-  outcome: LimitDecision["outcome"],
-  decisions: readonly LimitDecision[],
-): string[] | undefined {
-  let entries: string[] | undefined;
-  for (const { limit, outcome: found } of decisions) {
-    if (found !== outcome) continue;
-    entries ??= [];
-    entries.push(`${limit.policy}#${limit.name ?? limit.entry} ${limit.target}`);
-  }
-  return entries;
-}
-
-/**
- * Returns the decisions of global limits, as in `default/chat HTTPRoute/default/chat: denied by service`; undefined for
- * none.
- */
-export function globalOutcomes(decisions: readonly GlobalDecision[]): string[] | undefined {
-  if (decisions.length === 0) return undefined;
-  return decisions.map(({ limit, outcome, by }) => `${limit.policy} ${limit.target}: ${outcome} by ${by}`);
-}
-
-function roundToMicroseconds(ms: number): number {
-  return Math.round(ms * 1_000) / 1_000;
 }
