@@ -7,6 +7,7 @@ import { expect, test } from "vitest";
 import { proxyLogModules } from "../../proxy/src/app/log-modules.ts";
 import { controllerLogModules } from "../../proxy/src/controller/log-modules.ts";
 import { serviceLogModules } from "../../ratelimit-service/src/settings/log-modules.ts";
+import { attributeNames } from "../../proxy/src/telemetry/access-log/attributes.ts";
 import { accessLogModule, lineOf } from "../../proxy/src/telemetry/access-log/log-line.ts";
 import type { RequestRecord } from "../../proxy/src/telemetry/request-record.ts";
 import { limitOf, recordOf } from "../../proxy/src/telemetry/testing/records.ts";
@@ -74,4 +75,13 @@ test("a logger is made for every module of the table, and for no other", () => {
     [...readFileSync(`${root}/${file}`, "utf8").matchAll(/\blogger\("([^"]+)"\)/g)].map(([, name = ""]) => name),
   );
   expect(new Set([...named, accessLogModule])).toEqual(new Set(Object.keys(modules)));
+});
+
+test("docs/opentelemetry.md has the attribute of each field (`npx vitest -u` writes it)", async () => {
+  const file = fileURLToPath(new URL("../../docs/opentelemetry.md", import.meta.url));
+  const rows = Object.entries(attributeNames).flatMap(([name, attribute]) =>
+    attribute === undefined ? [] : [[`\`${name}\``, `\`${attribute}\``]],
+  );
+  const table = renderMarkdownTable([["field", "attribute"], ...rows]);
+  await expect(withSection(readFileSync(file, "utf8"), "attributes", table)).toMatchFileSnapshot(file);
 });

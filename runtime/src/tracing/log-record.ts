@@ -1,7 +1,7 @@
 /** A log record for OTLP as plain data, without the packages of OpenTelemetry. */
 import type { SpanAttributes } from "./span.ts";
 
-/** A log record. All of ours have the severity `INFO`. */
+/** A log record, of the severity `INFO`. */
 export interface LogRecord {
   /** Milliseconds since the epoch. */
   readonly timeMs: number;

@@ -144,17 +144,49 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{/* Parameters with which the proxies of the class export traces. */}}
-{{- define "gateway-proxy.tracingParameters" -}}
-spec:
-  template:
-    spec:
-      containers:
-        - name: proxy
-          env:
-            {{- include "gateway-proxy.tracingEnv" . | nindent 12 }}
-            - { name: TRACE_CLIENT_SAMPLING, value: {{ .Values.telemetry.traces.clientSampling }} }
-            - { name: TRACE_ALWAYS, value: {{ .Values.telemetry.traces.always }} }
+{{/* Variables of the access log that differ from their defaults. */}}
+{{- define "gateway-proxy.accessLogEnv" -}}
+{{- with .Values.telemetry.accessLog }}
+{{- $fields := .fields | join "\n" }}
+{{- if ne .mode "on" }}
+- { name: ACCESS_LOG, value: {{ .mode | quote }} }
+{{- end }}
+{{- if lt (float64 .successRatio) 1.0 }}
+- { name: ACCESS_LOG_SUCCESS_RATIO, value: {{ .successRatio | quote }} }
+- { name: ACCESS_LOG_SLOW, value: {{ .slow }} }
+{{- end }}
+{{- with .filter }}
+- { name: ACCESS_LOG_FILTER, value: {{ . | quote }} }
+{{- end }}
+{{- if ne $fields "*" }}
+- { name: ACCESS_LOG_FIELDS, value: {{ $fields | quote }} }
+{{- end }}
+{{- with .template }}
+- { name: ACCESS_LOG_TEMPLATE, value: {{ . | quote }} }
+{{- end }}
+{{- if not .stdout }}
+- { name: ACCESS_LOG_STDOUT, value: "off" }
+{{- end }}
+{{- with .otlp }}{{ if .endpoint }}
+- { name: OTEL_LOGS_EXPORTER, value: otlp }
+- { name: OTEL_EXPORTER_OTLP_LOGS_ENDPOINT, value: {{ eq .protocol "grpc" | ternary .endpoint (printf "%s/v1/logs" (.endpoint | trimSuffix "/")) | quote }} }
+- { name: OTEL_EXPORTER_OTLP_LOGS_PROTOCOL, value: {{ .protocol }} }
+{{- if .headersSecret.name }}
+- name: OTEL_EXPORTER_OTLP_LOGS_HEADERS
+  valueFrom: { secretKeyRef: { name: {{ .headersSecret.name }}, key: {{ .headersSecret.key }}, optional: true } }
+{{- end }}
+{{- end }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* Variables with which the proxies of the class export traces and log requests; empty for the defaults. */}}
+{{- define "gateway-proxy.telemetryEnv" -}}
+{{- if .Values.telemetry.traces.endpoint }}
+{{ include "gateway-proxy.tracingEnv" . }}
+- { name: TRACE_CLIENT_SAMPLING, value: {{ .Values.telemetry.traces.clientSampling }} }
+- { name: TRACE_ALWAYS, value: {{ .Values.telemetry.traces.always }} }
+{{- end }}
+{{- include "gateway-proxy.accessLogEnv" . }}
 {{- end }}
 
 {{/* The sidecar that proxy pods get from the rate limit service. It starts before the proxy and ends after it. */}}
@@ -225,11 +257,10 @@ spec:
 {{- $_ := mergeOverwrite $merged.spec.template.spec (dict "initContainers" $init "volumes" $volumes) }}
 {{- $_ := set $parameters "deployment" $merged }}
 {{- end }}
-{{- if .Values.telemetry.traces.endpoint }}
+{{- $env := include "gateway-proxy.telemetryEnv" . | fromYamlArray }}
+{{- if $env }}
 {{- $own := $parameters.deployment | default dict }}
 {{- if kindIs "string" $own }}{{ $own = fromYaml $own }}{{ end }}
-{{- $traced := include "gateway-proxy.tracingParameters" . | fromYaml }}
-{{- $env := (first $traced.spec.template.spec.containers).env }}
 {{- $containers := list }}
 {{- $proxy := dict "name" "proxy" }}
 {{- range dig "spec" "template" "spec" "containers" list $own }}
@@ -240,9 +271,9 @@ spec:
 {{- $variables := list }}
 {{- range $env }}{{ if not (has .name $names) }}{{ $variables = append $variables . }}{{ end }}{{ end }}
 {{- $_ := set $proxy "env" (concat $variables ($proxy.env | default list)) }}
-{{- $_ := mergeOverwrite $traced (deepCopy $own) }}
-{{- $_ := set $traced.spec.template.spec "containers" (prepend $containers $proxy) }}
-{{- $_ := set $parameters "deployment" $traced }}
+{{- $deployment := mergeOverwrite (dict "spec" (dict "template" (dict "spec" dict))) (deepCopy $own) }}
+{{- $_ := set $deployment.spec.template.spec "containers" (prepend $containers $proxy) }}
+{{- $_ := set $parameters "deployment" $deployment }}
 {{- end }}
 {{- toYaml $parameters }}
 {{- end }}
