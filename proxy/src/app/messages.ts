@@ -107,6 +107,8 @@ export interface SentWatch {
   readonly claim: Int32Array;
   /** A valid condition in CEL; absent: any request. */
   readonly expression: string | undefined;
+  /** The trace of the request; absent: any, or none. */
+  readonly traceId: string | undefined;
 }
 
 /** The name of a query. */

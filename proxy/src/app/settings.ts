@@ -21,6 +21,7 @@ import {
 } from "@gatewayproxy/runtime/setting-kinds";
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
+import { isTraceUrlTemplate } from "@gatewayproxy/admin-api/trace-url";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import { defaultUpgradeProtocols, mayBeAllowed } from "../listen/upgrade-protocol.ts";
 import { accessLogSettings } from "./access-log-settings.ts";
@@ -52,6 +53,12 @@ const protocolList: SettingKind<readonly string[]> = {
     const protocols = value.split(",").map((protocol) => protocol.trim());
     return protocols.every(mayBeAllowed) ? protocols : undefined;
   },
+};
+
+const traceUrlTemplate: SettingKind<string> = {
+  placeholder: "URL",
+  accepted: "an http:// or https:// URL with {traceId}, such as https://jaeger.example.com/trace/{traceId}",
+  parse: (value) => (isTraceUrlTemplate(value) ? value : undefined),
 };
 
 const memoryLimit = process.constrainedMemory();
@@ -360,6 +367,13 @@ export const proxySettings = {
     env: "TRACE_ALWAYS",
     default: "none",
     help: "While traces are exported: the requests whose spans are exported although they are not sampled. The decision is taken at the end of a request.",
+  },
+  traceUrlTemplate: {
+    kind: optional(traceUrlTemplate),
+    flag: "trace-url-template",
+    env: "TRACE_URL_TEMPLATE",
+    defaultText: "none",
+    help: "The URL of a trace in a trace backend, to which the admin page links: {traceId} stands for the id of the trace, {spanId} for that of the span.",
   },
   traceClientSampling: {
     kind: oneOf("follow", "ignore"),

@@ -220,9 +220,9 @@ const handlers: QueryHandlers = {
   memory: () => readThreadMemory(`worker ${start.worker}`),
   heapSamples: () => readHeapSamples(),
   generation: () => generation,
-  watch: ({ id, claim, expression }) => {
+  watch: ({ id, claim, expression, traceId }) => {
     const sink = (event: TraceEvent | undefined): void => send({ kind: "traced", watch: id, event });
-    dataPlane.tracer.add({ id, claim, matches: conditionOf(expression), sink });
+    dataPlane.tracer.add({ id, claim, traceId, matches: conditionOf(expression), sink });
   },
   unwatch(id) {
     dataPlane.tracer.remove(id);
