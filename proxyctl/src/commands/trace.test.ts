@@ -236,18 +236,22 @@ describe("trace --trace-id", () => {
   });
 
   test("follows the next request of the trace, at whichever pod it arrives", async () => {
-    const streams = [": ready\n\n", `: ready\n\n${streamOf(unmatchedTrace)}`];
-    const admins = await Promise.all(
-      streams.map((text) =>
-        startAdmin({
-          "GET /limits/decisions": none,
-          "GET /debug/trace": (_, response) => {
-            response.write(text);
-            if (text !== streams[0]) response.end();
-          },
-        }),
-      ),
-    );
+    const isWatching = Promise.withResolvers<undefined>();
+    const admins = await Promise.all([
+      startAdmin({
+        "GET /limits/decisions": none,
+        "GET /debug/trace": (_, response) => {
+          response.write(": ready\n\n");
+          isWatching.resolve(undefined);
+        },
+      }),
+      startAdmin({
+        "GET /limits/decisions": none,
+        "GET /debug/trace": (_, response) => {
+          void isWatching.promise.then(() => response.end(`: ready\n\n${streamOf(unmatchedTrace)}`));
+        },
+      }),
+    ]);
     const pods = admins.map((admin, at) => ({ name: `web-${at}`, gateway: "web", ports: { 15_000: admin.port } }));
     const api = await startKubeApi({ gateways: [{ name: "web" }], pods });
     const run = await proxyctl([
@@ -259,8 +263,9 @@ describe("trace --trace-id", () => {
       new RegExp(`^no denial of trace ${traceId} is kept; watching .*web-0.*, .*web-1.* for its next request\n$`),
     );
     expect(run.stdout).toContain("404 RouteNotFound");
-    for (const { requests } of admins)
+    for (const { requests } of admins) {
       expect(requests.at(-1)).toBe(`GET /debug/trace?expression=true&trace_id=${traceId}`);
+    }
   });
 
   test("sends the request of the command as part of the trace", async () => {

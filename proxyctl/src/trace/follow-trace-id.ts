@@ -25,36 +25,38 @@ export async function followTraceId({
   sink,
   signal,
 }: FollowTraceIdOptions): Promise<void> {
-  const stops = admins.map(() => new AbortController());
+  const watches = admins.map((admin) => ({ admin, stop: new AbortController() }));
   let source: AdminClient | undefined;
-  let isFinished = false;
   /** The first proxy with an event has the request; the others stop. */
   const isSource = (admin: AdminClient): boolean => {
     if (source === undefined) {
       source = admin;
-      for (const [at, stop] of stops.entries()) if (admins[at] !== admin) stop.abort();
+      for (const watch of watches) if (watch.admin !== admin) watch.stop.abort();
     }
     return source === admin;
   };
-  const follow = async (admin: AdminClient, stop: AbortSignal): Promise<void> => {
+  /** Resolves with whether the request has ended at this proxy. */
+  const follow = async (admin: AdminClient, stop: AbortSignal): Promise<boolean> => {
+    let isFinished = false;
     try {
       const stream = await admin.trace({ expression, traceId }, AbortSignal.any([signal, stop]));
       for await (const item of readTrace(stream)) {
         if (item.kind !== "event") continue;
-        if (!isSource(admin)) return;
+        if (!isSource(admin)) return false;
         sink.event(item.event, item.text);
         isFinished ||= item.event.message.type === "requestFinished";
       }
     } catch (error) {
       if (!stop.aborted) throw error;
     }
+    return isFinished;
   };
   try {
-    await Promise.all(admins.map((admin, at) => follow(admin, (stops[at] ?? new AbortController()).signal)));
+    const finished = await Promise.all(watches.map(({ admin, stop }) => follow(admin, stop.signal)));
+    if (finished.includes(true)) return;
   } finally {
-    for (const stop of stops) stop.abort();
+    for (const { stop } of watches) stop.abort();
   }
-  if (isFinished) return;
   throw new CommandError({
     message: `trace a request of ${traceId}: the trace ended before the request did`,
     advice: ["the proxy may be shutting down: see its log"],
