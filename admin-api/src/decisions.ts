@@ -1,6 +1,6 @@
 /**
- * `GET /limits/decisions?id=<x-request-id>`: why a request was denied. Each worker keeps its last 1,024 denials; without
- * `id` the response has all of them, the newest first.
+ * `GET /limits/decisions?id=<x-request-id>`, or `?trace_id=`: why a request was denied. Each worker keeps its last 1,024
+ * denials; without a parameter the response has all of them, the newest first.
  */
 import * as z from "zod";
 import { limitUnit, limitWindow, localCounts } from "./limits.ts";
@@ -8,6 +8,7 @@ import { count, descriptorNotApplied, type Immutable, redactedText, timestamp } 
 
 const denial = {
   requestId: z.string().describe("As in `x-request-id` of the response."),
+  traceId: z.string().optional().describe("Trace of the request; absent without one."),
   at: timestamp,
   worker: z.int().min(1),
   method: z.string(),

@@ -15,6 +15,11 @@ const header = z.object({ name: z.string(), value: z.string() });
 const requestStarted = z.object({
   type: z.literal("requestStarted"),
   requestId: z.string(),
+  traceId: z.string().optional().describe("Trace of the request, 32 hexadecimal digits; absent without one."),
+  spanId: z
+    .string()
+    .optional()
+    .describe("Span of the request in the proxy, or that of the client if the proxy does not export traces."),
   worker: z.int().min(1),
   method: z.string(),
   scheme: z.string(),

@@ -62,7 +62,7 @@ const pages = {
   trace: {
     title: "Trace",
     about: "The trace of one request, step by step.",
-    render: () => <TracePage />,
+    render: ({ dump }) => <TracePage dump={dump} />,
   },
   logging: {
     title: "Logging",

@@ -6,6 +6,7 @@ import { exitFailure, fail, failSettings, readCommandLine } from "@gatewayproxy/
 import { handleSignals, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
+import { readLogExportSettings } from "@gatewayproxy/runtime/log-export-settings";
 import { readMetricExportSettings } from "@gatewayproxy/runtime/metric-export-settings";
 import { problemsOfAll } from "@gatewayproxy/runtime/otel-variables";
 import { readSemconvOptIn, readTracingSettings } from "@gatewayproxy/runtime/tracing-settings";
@@ -32,8 +33,9 @@ async function run(settings: ProxySettings): Promise<void> {
   const defaults = telemetryDefaults(version, settings);
   const tracing = readTracingSettings(process.env, defaults);
   const metricExport = readMetricExportSettings(process.env, defaults);
-  if (conflicts.length > 0 || !tracing.ok || !metricExport.ok) {
-    failSettings([...conflicts, ...problemsOfAll([tracing, metricExport])]);
+  const logExport = readLogExportSettings(process.env, defaults.resource);
+  if (conflicts.length > 0 || !tracing.ok || !metricExport.ok || !logExport.ok) {
+    failSettings([...conflicts, ...problemsOfAll([tracing, metricExport, logExport])]);
     return;
   }
   const logs = new Logs({ filter: settings.logLevel, clock: systemClock, destination: openStdout() });
@@ -59,11 +61,14 @@ async function run(settings: ProxySettings): Promise<void> {
       process.exit(exitFailure);
     },
   });
+  // Without a file, SIGHUP ends the process, as for other programs without a terminal.
+  if (settings.accessLogFile !== undefined) process.on("SIGHUP", () => void running.proxy?.reopenAccessLog());
   const started = await Proxy.start({
     settings,
     tracing: tracing.value,
     metricExport: metricExport.value,
     isLatestGenAi: readSemconvOptIn(process.env).includes(latestGenAi),
+    logExport: logExport.value,
     env: process.env,
     logs,
     clock: systemClock,

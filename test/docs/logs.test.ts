@@ -1,15 +1,14 @@
 /** docs/logs.md against the log: fields, reasons and modules, in both directions. */
 import { globSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { Logs } from "@gatewayproxy/runtime/log";
 import { renderMarkdownTable } from "@gatewayproxy/runtime/markdown-table";
 import { withSection } from "@gatewayproxy/runtime/testing/doc-section";
-import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { expect, test } from "vitest";
 import { proxyLogModules } from "../../proxy/src/app/log-modules.ts";
 import { controllerLogModules } from "../../proxy/src/controller/log-modules.ts";
 import { serviceLogModules } from "../../ratelimit-service/src/settings/log-modules.ts";
-import { accessLogModule, createAccessLog } from "../../proxy/src/telemetry/access-log.ts";
+import { attributeNames } from "../../proxy/src/telemetry/access-log/attributes.ts";
+import { accessLogModule, lineOf } from "../../proxy/src/telemetry/access-log/log-line.ts";
 import type { RequestRecord } from "../../proxy/src/telemetry/request-record.ts";
 import { limitOf, recordOf } from "../../proxy/src/telemetry/testing/records.ts";
 
@@ -25,12 +24,6 @@ function namesBelow(heading: string): readonly string[] {
 
 /** Fields of the lines of requests with all optional parts. */
 function fieldsLogged(): readonly string[] {
-  const lines: string[] = [];
-  const destination = { write: (line: string) => void lines.push(line) };
-  const clock = new FakeClock(0);
-  const logger = new Logs({ filter: { level: "info", modules: new Map() }, clock, destination }).logger(
-    accessLogModule,
-  );
   const everything: Partial<RequestRecord> = {
     identity: "jwt alice",
     ...{ traceId: "4bf92f3577b34da6a3ce929d0e0e4736", spanId: "00f067aa0ba902b7" },
@@ -49,8 +42,7 @@ function fieldsLogged(): readonly string[] {
       { limit: { policy: "default/p", target: "HTTPRoute/default/r" }, outcome: "allowed", by: "service" },
     ] as unknown as RequestRecord["globalDecisions"], // the log reads no other part of the limit
   };
-  createAccessLog({ mode: "on", logger, destination, clock })(recordOf(everything));
-  return Object.keys(JSON.parse(lines[0] ?? "{}") as object);
+  return Object.keys(JSON.parse(JSON.stringify(lineOf("", recordOf(everything)))) as object);
 }
 
 test("the table of the access log has every field in the order of the line, and no other", () => {
@@ -83,4 +75,13 @@ test("a logger is made for every module of the table, and for no other", () => {
     [...readFileSync(`${root}/${file}`, "utf8").matchAll(/\blogger\("([^"]+)"\)/g)].map(([, name = ""]) => name),
   );
   expect(new Set([...named, accessLogModule])).toEqual(new Set(Object.keys(modules)));
+});
+
+test("docs/opentelemetry.md has the attribute of each field (`npx vitest -u` writes it)", async () => {
+  const file = fileURLToPath(new URL("../../docs/opentelemetry.md", import.meta.url));
+  const rows = Object.entries(attributeNames).flatMap(([name, attribute]) =>
+    attribute === undefined ? [] : [[`\`${name}\``, `\`${attribute}\``]],
+  );
+  const table = renderMarkdownTable([["field", "attribute"], ...rows]);
+  await expect(withSection(readFileSync(file, "utf8"), "attributes", table)).toMatchFileSnapshot(file);
 });

@@ -9,6 +9,11 @@ const rows = section.split("\n").filter((line) => line.startsWith("| `"));
 
 test.each(variables)("$name is in the table of variables, with the time when it is known", ({ name, phase }) => {
   const row = rows.find((line) => new RegExp(`\`${name.replace(".", "\\.")}[.\\[\`]`).test(line));
-  const known = { head: "in every expression", body: "the body is read for it", response: "after the response" }[phase];
+  const known = {
+    head: "in every expression",
+    body: "the body is read for it",
+    response: "after the response",
+    end: "in the access log",
+  }[phase];
   expect(row?.split("|").at(-2)).toContain(known);
 });

@@ -11,8 +11,9 @@ import { DecisionRing } from "../../proxy/src/admin/decision-ring.ts";
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { renderConfigDump } from "../../proxy/src/admin/dump/config-dump.ts";
 import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
-import { createAccessLog } from "../../proxy/src/telemetry/access-log.ts";
+import { createAccessLog, defaultAccessLog } from "../../proxy/src/telemetry/access-log/access-log.ts";
 import { RequestLog } from "../../proxy/src/telemetry/request-log.ts";
+import { viewedOf } from "../../proxy/src/telemetry/testing/records.ts";
 import { translate } from "../../proxy/src/translate/translate.ts";
 import { startBackend } from "../support/backend.ts";
 import {
@@ -226,7 +227,9 @@ type Limit = Ended["decisions"][number]["limit"];
 function logged(record: Ended): readonly string[] {
   const lines: string[] = [];
   const destination = { write: (line: string) => void lines.push(line) };
-  createAccessLog({ mode: "on", logger: { isLevelEnabled: () => true }, destination, clock: new FakeClock() })(record);
+  const logger = { isLevelEnabled: () => true };
+  const options = { settings: defaultAccessLog, logger, destination, clock: new FakeClock(), random: Math.random };
+  createAccessLog(options)(record, viewedOf(record));
   expect(lines).toHaveLength(1);
   return lines;
 }

@@ -70,7 +70,7 @@ const locations = {
   "proxy::lifecycle": [["proxy/src/app/proxy.ts"]],
   "proxy::config": [["proxy/src/app/configuration.ts"]],
   "proxy::kubernetes": [["proxy/src/kube/watch.ts"]],
-  "proxy::tracing": [["proxy/src/app/open-request-tracing.ts"]],
+  "proxy::tracing": [["proxy/src/app/open-request-tracing.ts"], ["proxy/src/app/open-log-export.ts"]],
   "proxy::metrics": [["proxy/src/app/proxy.ts"]],
   "proxy::routing": [[requestLogFile, "lines.routing"]],
   "proxy::ratelimit": [

@@ -53,6 +53,17 @@ interface Attribute {
   readonly value: { readonly stringValue?: string };
 }
 
+/** A log record as the collector has received it (OTLP/JSON). */
+export interface ReceivedLogRecord {
+  readonly timeUnixNano: string;
+  readonly severityText: string;
+  readonly eventName?: string;
+  readonly body: { readonly stringValue?: string };
+  readonly traceId?: string;
+  readonly spanId?: string;
+  readonly attributes: readonly { readonly key: string; readonly value: Readonly<Record<string, unknown>> }[];
+}
+
 export interface Collector {
   /** The URL for each protocol of OTLP. */
   readonly http: string;
@@ -61,6 +72,8 @@ export interface Collector {
   spans(): Promise<readonly ReceivedSpan[]>;
   /** The metrics of each export so far, the last export last. */
   metrics(): Promise<readonly ReceivedMetric[]>;
+  /** The log records so far. */
+  logRecords(): Promise<readonly ReceivedLogRecord[]>;
 }
 
 interface Resource {
@@ -76,13 +89,20 @@ interface Line {
     readonly resource: Resource;
     readonly scopeMetrics: readonly { readonly metrics: readonly Omit<ReceivedMetric, "service">[] }[];
   }[];
+  readonly resourceLogs?: readonly {
+    readonly scopeLogs: readonly { readonly logRecords: readonly ReceivedLogRecord[] }[];
+  }[];
 }
 
 /** Starts the collector of `program` until the test ends. */
 export async function startCollector(program: string): Promise<Collector> {
   const folder = await mkdtemp(join(tmpdir(), "gatewayproxy-collector-"));
   const [http, grpc] = [await freePort(), await freePort()];
-  const [spans, metrics] = [join(folder, "spans.jsonl"), join(folder, "metrics.jsonl")];
+  const [spans, metrics, logs] = ["spans", "metrics", "logs"].map((name) => join(folder, `${name}.jsonl`)) as [
+    string,
+    string,
+    string,
+  ];
   const config = join(folder, "collector.yaml");
   await writeFile(
     config,
@@ -95,11 +115,13 @@ receivers:
 exporters:
   file/spans: { path: "${spans}", flush_interval: 100ms }
   file/metrics: { path: "${metrics}", flush_interval: 100ms }
+  file/logs: { path: "${logs}", flush_interval: 100ms }
 service:
   telemetry: { metrics: { level: none } }
   pipelines:
     traces: { receivers: [otlp], exporters: [file/spans] }
     metrics: { receivers: [otlp], exporters: [file/metrics] }
+    logs: { receivers: [otlp], exporters: [file/logs] }
 `,
   );
   const child = spawn(program, ["--config", config], { stdio: ["ignore", "ignore", "pipe"] });
@@ -124,6 +146,10 @@ service:
     grpc: `http://127.0.0.1:${grpc}`,
     spans: async () => (await linesOf(spans)).flatMap(spansOf),
     metrics: async () => (await linesOf(metrics)).flatMap(metricsOf),
+    logRecords: async () =>
+      (await linesOf(logs)).flatMap(({ resourceLogs = [] }) =>
+        resourceLogs.flatMap(({ scopeLogs }) => scopeLogs.flatMap(({ logRecords }) => logRecords)),
+      ),
   };
 }
 

@@ -11,6 +11,7 @@ import { CounterTable, createCounters } from "../../proxy/src/policy/ratelimit/c
 import { defaultAbandonedResponses } from "../../proxy/src/pipeline/attempts/abandoned-responses.ts";
 import { clientMemoryOf, defaultClientBytes } from "../../proxy/src/listen/client-connections.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../proxy/src/pipeline/body/body-budget.ts";
+import { defaultAccessLog } from "../../proxy/src/telemetry/access-log/access-log.ts";
 import { defaultRequestRules } from "../../proxy/src/listen/request-head.ts";
 import { createProviderMemory, ProviderStates } from "../../proxy/src/upstream/provider-states.ts";
 import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
@@ -42,7 +43,7 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
       providers,
       bodyMemoryBytes: defaultBodyMemoryBytes,
       logFilter: "off",
-      accessLog: "off",
+      accessLog: { settings: { ...defaultAccessLog, mode: "off" }, toStdout: true, toFile: false, otlp: undefined },
       tracing: undefined,
       isLatestGenAi: false,
     },
@@ -55,6 +56,7 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
     onBindFailure: () => undefined,
     unclaimedWatches: () => [],
     onTraced: () => undefined,
+    appendAccessLines: undefined,
     ...events,
   });
   pool.open(unrestricted);

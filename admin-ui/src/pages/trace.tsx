@@ -1,6 +1,8 @@
 /** Traces one request: waits for the next one that matches, lists its events, and shows each event in full. */
+import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import { describeMessage } from "@gatewayproxy/admin-api/describe-message";
+import { traceUrl } from "@gatewayproxy/admin-api/trace-url";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { followTrace, toFailure } from "../admin.ts";
 import { textOf } from "../form.ts";
@@ -15,7 +17,7 @@ type Recording =
   | { readonly kind: "failed"; readonly message: string };
 
 /** The page that traces one request. */
-export function TracePage() {
+export function TracePage({ dump }: { readonly dump: ConfigDump }) {
   const [recording, setRecording] = useState<Recording>({ kind: "idle" });
   const [events, setEvents] = useState<readonly TraceEvent[]>([]);
   const [selected, setSelected] = useState(0);
@@ -52,6 +54,7 @@ export function TracePage() {
       ) : (
         <p role="status">{describeRecording(recording, events.length)}</p>
       )}
+      <TraceLink dump={dump} events={events} />
       {events.length > 0 && <Events events={events} selected={selected} onSelect={setSelected} />}
     </>
   );
@@ -92,6 +95,27 @@ function describeRecording({ kind }: Recording, events: number): string {
     case "failed":
       return "Press Record, then send a request.";
   }
+}
+
+/** The link to the trace of the request in the backend of `--trace-url-template`. */
+function TraceLink({ dump, events }: { readonly dump: ConfigDump; readonly events: readonly TraceEvent[] }) {
+  const started = events[0]?.message;
+  if (started?.type !== "requestStarted" || started.traceId === undefined) return undefined;
+  const { traceId, spanId } = started;
+  const template = dump.config.settings["trace-url-template"];
+  const url = typeof template === "string" ? traceUrl(template, { traceId, spanId }) : undefined;
+  return (
+    <p>
+      Trace{" "}
+      {url === undefined ? (
+        <code>{traceId}</code>
+      ) : (
+        <a href={url} target="_blank" rel="noopener noreferrer">
+          {traceId}
+        </a>
+      )}
+    </p>
+  );
 }
 
 function Events(props: { events: readonly TraceEvent[]; selected: number; onSelect: (index: number) => void }) {

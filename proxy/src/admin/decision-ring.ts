@@ -18,8 +18,10 @@ export const decisionCapacity = 1_024;
 
 /** Selects denials of a worker. */
 export interface DecisionQuery {
-  /** Request id; undefined: all denials. */
+  /** Request id; undefined: any. */
   readonly id: string | undefined;
+  /** Trace id; absent: any, or none. */
+  readonly traceId?: string | undefined;
 }
 
 /** The denials that match a query, and the number that the worker stores. */
@@ -53,18 +55,21 @@ export class DecisionRing {
     this.#next = (this.#next + 1) % decisionCapacity;
   }
 
-  find({ id }: DecisionQuery): DecisionResult {
+  find({ id, traceId }: DecisionQuery): DecisionResult {
     const newestFirst = [...this.#ring.slice(0, this.#next).reverse(), ...this.#ring.slice(this.#next).reverse()];
-    const found = newestFirst.filter(({ record }) => id === undefined || record.requestId === id);
+    const found = newestFirst.filter(({ record }) => {
+      return (id === undefined || record.requestId === id) && (traceId === undefined || record.traceId === traceId);
+    });
     return { decisions: found.map((denial) => describe(denial, this.#worker)), remembered: this.#ring.length };
   }
 }
 
 function describe(stored: StoredDenial, worker: number): Decision {
   const { record, denial, atMs } = stored;
-  const { requestId, method, authority, path, listener, route, rule } = record;
+  const { requestId, traceId, method, authority, path, listener, route, rule } = record;
   const request = {
     requestId,
+    ...(traceId !== undefined && { traceId }),
     at: iso(atMs),
     worker,
     method: redactText(method),

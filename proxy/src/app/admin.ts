@@ -13,7 +13,7 @@ import type { ThreadProfile } from "@gatewayproxy/runtime/pprof";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
 import { renderSetting, type SettingKind } from "@gatewayproxy/runtime/setting-kinds";
 import { readVersion } from "@gatewayproxy/runtime/version";
-import { decisionCapacity } from "../admin/decision-ring.ts";
+import { decisionCapacity, type DecisionQuery } from "../admin/decision-ring.ts";
 import type { ProcessFacts } from "../admin/dump/input.ts";
 import type { AdminEndpoint } from "../admin/endpoint.ts";
 import { configDumpEndpoint } from "../admin/endpoints/config-dump.ts";
@@ -70,7 +70,7 @@ export function adminEndpoints(parts: AdminParts): readonly AdminEndpoint[] {
     traceEndpoint((options) => watches.watch(pool, clock.nowMs(), options), clock),
     limitsEndpoint((max) => collectLimits(parts, max)),
     limitsResetEndpoint((request, source) => resetLimits(parts, request, source)),
-    decisionsEndpoint((id) => findDecisions(pool, id)),
+    decisionsEndpoint((query) => findDecisions(pool, query)),
     cpuProfileEndpoint((durationMs, signal) => profiler.take(durationMs, signal)),
     heapProfileEndpoint((durationMs, signal) => profiler.takeHeap(() => collectHeap(pool), durationMs, signal)),
     tasksEndpoint(() => collectTasks(parts, profiler)),
@@ -187,8 +187,8 @@ async function collectLimits({ pool, counters, clock, configuration }: AdminPart
   };
 }
 
-async function findDecisions(pool: WorkerPool, id: string | undefined): Promise<Decisions> {
-  const workers = await pool.query("decisions", { id });
+async function findDecisions(pool: WorkerPool, query: DecisionQuery): Promise<Decisions> {
+  const workers = await pool.query("decisions", query);
   const decisions = workers.flatMap(({ result }) => result.decisions);
   return {
     decisions: decisions.sort((a, b) => (a.at < b.at ? 1 : -1)),
@@ -209,8 +209,10 @@ async function collectTasks(
 ): Promise<TaskTree> {
   const workers = await pool.query("tasks", undefined);
   const nowMs = clock.nowMs();
-  const traces = watches.list().map(({ sinceMs, expression = "any request" }): Task => {
-    return { kind: "trace", name: expression, ageMs: Math.max(0, nowMs - sinceMs), children: [] };
+  const traces = watches.list().map(({ sinceMs, expression, traceId }): Task => {
+    const trace = traceId === undefined ? undefined : `trace ${traceId}`;
+    const name = [trace, expression].filter((part) => part !== undefined).join(", ") || "any request";
+    return { kind: "trace", name, ageMs: Math.max(0, nowMs - sinceMs), children: [] };
   });
   const source: Task = { kind: "watch", name: sourceName(settings), children: [] };
   const profiles = (runningSinceMs === undefined ? [] : [runningSinceMs]).map((sinceMs): Task => {

@@ -11,9 +11,10 @@ import type { AbandonedResponseSettings } from "../pipeline/attempts/abandoned-r
 import type { ClientMemory } from "../listen/client-connections.ts";
 import type { BindFailure } from "../data-plane/data-plane.ts";
 import type { RequestRules } from "../listen/request-head.ts";
+import type { LogExportSettings } from "@gatewayproxy/runtime/log-export-settings";
 import type { TracingSettings } from "@gatewayproxy/runtime/tracing-settings";
 import type { TracedAlways } from "../telemetry/spans/request-tracing.ts";
-import type { AccessLogMode } from "../telemetry/access-log.ts";
+import type { AccessLogSettings } from "../telemetry/access-log/access-log.ts";
 import type { KeySetState } from "../ir/key-set-state.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
 import type { BackendKey } from "../ir/snapshot.ts";
@@ -47,11 +48,22 @@ export interface WorkerStart {
   readonly requestRules: RequestRules;
   /** RUST_LOG syntax. */
   readonly logFilter: string;
-  readonly accessLog: AccessLogMode;
+  readonly accessLog: WorkerAccessLog;
   /** Absent: no spans are exported. */
   readonly tracing: WorkerTracing | undefined;
   /** As `ProxyOptions.isLatestGenAi`. */
   readonly isLatestGenAi: boolean;
+}
+
+/** The access log. */
+export interface WorkerAccessLog {
+  readonly settings: AccessLogSettings;
+  /** Whether lines are written to standard output. */
+  readonly toStdout: boolean;
+  /** Whether the main thread has a file for lines. */
+  readonly toFile: boolean;
+  /** Absent: no records of OTLP are exported. */
+  readonly otlp: LogExportSettings | undefined;
 }
 
 /** The export of spans. */
@@ -97,6 +109,8 @@ export interface SentWatch {
   readonly claim: Int32Array;
   /** A valid condition in CEL; absent: any request. */
   readonly expression: string | undefined;
+  /** The trace of the request; absent: any, or none. */
+  readonly traceId: string | undefined;
 }
 
 /** The name of a query. */
@@ -144,6 +158,8 @@ export type ToWorker =
   | QueryMessage
   /** Ask clients to close their connections, and continue to serve. */
   | { readonly kind: "leave" }
+  /** The last `accessLines` are written, except `lost` ones. */
+  | { readonly kind: "accessLinesWritten"; readonly lost: number }
   /** Finish the requests in progress, then exit. */
   | { readonly kind: "drain" };
 
@@ -155,4 +171,6 @@ export type FromWorker =
   | { readonly kind: "result"; readonly id: number; readonly result: unknown }
   /** An event of a watched request; undefined when it has ended. */
   | { readonly kind: "traced"; readonly watch: number; readonly event: TraceEvent | undefined }
+  /** Whole lines for the file of the access log. */
+  | { readonly kind: "accessLines"; readonly lines: string }
   | { readonly kind: "drained" };

@@ -1,8 +1,6 @@
 /** Opens the export of the spans of one worker. */
 import { systemClock } from "@gatewayproxy/runtime/clock";
-import { LineLimit } from "@gatewayproxy/runtime/line-limit";
 import type { Logger } from "@gatewayproxy/runtime/log";
-import { redactText } from "@gatewayproxy/runtime/redaction";
 import type { RequestTracing } from "../telemetry/spans/request-tracing.ts";
 import type { WorkerTracing } from "./messages.ts";
 
@@ -14,16 +12,17 @@ export interface RequestTracingOptions {
   readonly log: Logger;
   /** Called with the number of spans that were exported, or were not. */
   readonly onSpansEnded: (outcome: "exported" | "failed" | "dropped", count: number) => void;
+  /** Called with a problem of an exporter. */
+  readonly onProblem: (message: string) => void;
 }
 
 /** Loads the exporter, which no process without traces needs, and opens it. */
 export async function openRequestTracing(
   { settings, always, ignoresClients }: WorkerTracing,
-  { worker, log, onSpansEnded }: RequestTracingOptions,
+  { worker, log, onSpansEnded, onProblem }: RequestTracingOptions,
 ): Promise<RequestTracing> {
   const { openTracing } = await import("@gatewayproxy/runtime/open-tracing");
   const { RequestTracing } = await import("../telemetry/spans/request-tracing.ts");
-  const problems = new LineLimit(systemClock, 1);
   const tracing = await openTracing(settings, {
     name: "gateway-proxy",
     version: settings.resource["service.version"] ?? "",
@@ -34,9 +33,7 @@ export async function openRequestTracing(
         onSpansEnded(outcome, count);
         log.debug({ outcome, spans: count }, "spans ended");
       },
-      problem(error) {
-        problems.log((omitted) => log.warn({ error: redactText(error), omitted }, "spans cannot be exported"));
-      },
+      problem: onProblem,
     },
   });
   return new RequestTracing(systemClock, tracing, always, worker);

@@ -5,6 +5,7 @@
 import { fileURLToPath } from "node:url";
 import { openMetricExport } from "@gatewayproxy/runtime/metric-export";
 import type { MetricExportSettings } from "@gatewayproxy/runtime/metric-export-settings";
+import type { LogExportSettings } from "@gatewayproxy/runtime/log-export-settings";
 import type { TracingSettings } from "@gatewayproxy/runtime/tracing-settings";
 import { AddressGuard, type AddressRules, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { readBoot } from "@gatewayproxy/runtime/boot-time";
@@ -36,6 +37,8 @@ import { ProcessMetrics } from "../telemetry/process-metrics.ts";
 import type { RequestRules } from "../listen/request-head.ts";
 import { createProviderMemory, ProviderStates } from "../upstream/provider-states.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
+import { AccessLogFile } from "./access-log-file.ts";
+import { accessLogOf } from "./access-log-settings.ts";
 import { adminEndpoints } from "./admin.ts";
 import { Configuration, type Served, type Validity, type SourcedResources, type Applied } from "./configuration.ts";
 import { openKubernetes, type OpenedKubernetes } from "./kubernetes.ts";
@@ -57,6 +60,8 @@ export interface ProxyOptions {
   readonly metricExport: MetricExportSettings | undefined;
   /** Whether metrics of LLM providers have the names of the latest conventions. */
   readonly isLatestGenAi: boolean;
+  /** The export of the access log; undefined: no records are exported. */
+  readonly logExport: LogExportSettings | undefined;
   /** Environment variables: KUBECONFIG and those that describe a pod's cluster. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Creates the loggers, and changes their filter. */
@@ -95,6 +100,8 @@ export class Proxy {
   readonly #counterMemory: SharedArrayBuffer;
   /** Undefined if counters end with the process. */
   readonly #saved: SavedCounters | undefined;
+  /** Undefined if no file gets lines of the access log. */
+  readonly #accessLogFile: AccessLogFile | undefined;
   readonly #bodies: BodyBudget;
   readonly #providerMemory = createProviderMemory();
   readonly #providers = new ProviderStates(this.#providerMemory, mainOwner);
@@ -107,13 +114,14 @@ export class Proxy {
   /** Shutdown steps of everything that was started, run in reverse order. */
   readonly #shutdownSteps: ShutdownStep[] = [];
 
-  private constructor(options: ProxyOptions, metrics: ProcessMetrics, saved: SavedCounters | undefined) {
+  private constructor(options: ProxyOptions, metrics: ProcessMetrics, { saved, accessLogFile }: OpenedFiles) {
     const { settings, logs, clock } = options;
     this.#table = metricTableOf(options.isLatestGenAi);
     this.#series = new SeriesBound(settings.maxMetricSeries);
     const { workers } = settings;
     const counters = createCounters(settings.maxCounters, workers, saved?.seed);
-    [this.#options, this.#metrics, this.#saved] = [options, metrics, saved];
+    [this.#options, this.#metrics] = [options, metrics];
+    [this.#saved, this.#accessLogFile] = [saved, accessLogFile];
     this.#counters = new CounterTable(counters, mainOwner, clock);
     this.#counterMemory = counters;
     const bodies = createBodyMemory(workers);
@@ -135,6 +143,7 @@ export class Proxy {
       onBindFailure: () => void this.#configuration.reopen(),
       unclaimedWatches: () => this.#watches.unclaimed(),
       onTraced: (watch, event) => this.#watches.deliver(watch, event),
+      appendAccessLines: accessLogFile && ((lines) => accessLogFile.append(lines)),
     });
     this.#shutdownSteps.push({ name: "drain workers", run: (signal) => this.#pool.drain(signal) });
     this.#configuration = new Configuration({
@@ -162,10 +171,12 @@ export class Proxy {
    */
   static async start(options: ProxyOptions): Promise<Result<Proxy>> {
     const metrics = new ProcessMetrics();
+    const accessLogFile = await openAccessLogFile(options);
+    if (accessLogFile?.ok === false) return accessLogFile;
     const saved = await openSavedCounters(options, metrics);
     if (saved?.ok === false) return saved;
-    const proxy = new Proxy(options, metrics, saved?.value);
-    proxy.#saveAtEnd();
+    const proxy = new Proxy(options, metrics, { saved: saved?.value, accessLogFile: accessLogFile?.value });
+    proxy.#closeFilesAtEnd();
     const failures = [...(await proxy.#openPages()), ...(await proxy.#openAdmin())];
     await proxy.#exportMetrics();
     const problems = failures.length > 0 ? [...failures, ...(await proxy.#validateSource())] : await proxy.#serve();
@@ -174,10 +185,16 @@ export class Proxy {
     return { ok: false, problems };
   }
 
-  /** After the workers have counted their last requests. Until then, counters are saved as before. */
-  #saveAtEnd(): void {
-    const saved = this.#saved;
+  /** After the workers have counted and logged their last requests. Until then, counters are saved as before. */
+  #closeFilesAtEnd(): void {
+    const [saved, file] = [this.#saved, this.#accessLogFile];
     if (saved !== undefined) this.#shutdownSteps.unshift({ name: "save counters", run: () => saved.close() });
+    if (file !== undefined) this.#shutdownSteps.unshift({ name: "close the access log", run: () => file.close() });
+  }
+
+  /** Opens the file of the access log again; does nothing without one. Never rejects. */
+  async reopenAccessLog(): Promise<void> {
+    await this.#accessLogFile?.reopen();
   }
 
   /**
@@ -422,6 +439,18 @@ export class Proxy {
   }
 }
 
+/** The files that a process keeps open. */
+interface OpenedFiles {
+  readonly saved: SavedCounters | undefined;
+  readonly accessLogFile: AccessLogFile | undefined;
+}
+
+/** Opens the file of the access log; undefined if there is none. */
+async function openAccessLogFile({ settings, clock, logs }: ProxyOptions): Promise<Result<AccessLogFile> | undefined> {
+  if (settings.accessLogFile === undefined) return undefined;
+  return await AccessLogFile.open(settings.accessLogFile, logs.logger("proxy::lifecycle"), clock);
+}
+
 /** Opens the directory of the counters; undefined if there is none. */
 async function openSavedCounters(
   { settings, clock, logs }: ProxyOptions,
@@ -483,7 +512,12 @@ function workerStart(options: ProxyOptions, memory: SharedMemory): WorkerPoolSta
     upstream: upstreamSettings(settings),
     abandonedResponses: abandonedResponses(settings),
     logFilter: renderLogFilter(settings.logLevel),
-    accessLog: settings.accessLog,
+    accessLog: {
+      settings: accessLogOf(settings),
+      toStdout: settings.accessLogStdout === "on",
+      toFile: settings.accessLogFile !== undefined,
+      otlp: options.logExport,
+    },
     tracing: workerTracing(options),
     isLatestGenAi: options.isLatestGenAi,
   };

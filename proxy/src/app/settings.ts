@@ -21,11 +21,12 @@ import {
 } from "@gatewayproxy/runtime/setting-kinds";
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
+import { isTraceUrlTemplate } from "@gatewayproxy/admin-api/trace-url";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import { defaultUpgradeProtocols, mayBeAllowed } from "../listen/upgrade-protocol.ts";
+import { accessLogSettings } from "./access-log-settings.ts";
 import { proxyLogModules } from "./log-modules.ts";
 import { memoryPlan, plannedCpus } from "./memory-plan.ts";
-import { accessLogModes } from "../telemetry/access-log.ts";
 import { tracedAlways } from "../telemetry/spans/request-tracing.ts";
 import { defaultCounters } from "../policy/ratelimit/counter-table.ts";
 import { defaultPathRules, pathChoices } from "../routing/path-rules.ts";
@@ -52,6 +53,12 @@ const protocolList: SettingKind<readonly string[]> = {
     const protocols = value.split(",").map((protocol) => protocol.trim());
     return protocols.every(mayBeAllowed) ? protocols : undefined;
   },
+};
+
+const traceUrlTemplate: SettingKind<string> = {
+  placeholder: "URL",
+  accepted: "an http:// or https:// URL with {traceId}, such as https://jaeger.example.com/trace/{traceId}",
+  parse: (value) => (isTraceUrlTemplate(value) ? value : undefined),
 };
 
 const memoryLimit = process.constrainedMemory();
@@ -353,19 +360,20 @@ export const proxySettings = {
     default: "5000",
     help: "Maximum number of label sets of each metric in /metrics, a 25th of it for histograms. Further ones are added up with the label value `other`.",
   },
-  accessLog: {
-    kind: oneOf(...accessLogModes),
-    flag: "access-log",
-    env: "ACCESS_LOG",
-    default: "on",
-    help: "Which requests are logged: all, only those that were denied, rejected or failed, or none.",
-  },
+  ...accessLogSettings,
   traceAlways: {
     kind: oneOf(...tracedAlways),
     flag: "trace-always",
     env: "TRACE_ALWAYS",
     default: "none",
     help: "While traces are exported: the requests whose spans are exported although they are not sampled. The decision is taken at the end of a request.",
+  },
+  traceUrlTemplate: {
+    kind: optional(traceUrlTemplate),
+    flag: "trace-url-template",
+    env: "TRACE_URL_TEMPLATE",
+    defaultText: "none",
+    help: "The URL of a trace in a trace backend, to which the admin page links: {traceId} stands for the id of the trace, {spanId} for that of the span.",
   },
   traceClientSampling: {
     kind: oneOf("follow", "ignore"),

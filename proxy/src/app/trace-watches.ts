@@ -23,7 +23,7 @@ export class TraceWatches {
     const id = ++this.#lastId;
     const claim = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
     this.#watches.set(id, { ...options, claim, sinceMs });
-    await pool.query("watch", { id, claim, expression: options.expression });
+    await pool.query("watch", { id, claim, expression: options.expression, traceId: options.traceId });
     return () => {
       if (this.#watches.delete(id)) void pool.query("unwatch", id);
     };
@@ -44,13 +44,13 @@ export class TraceWatches {
 
   /** Returns the watches that no request has matched yet. */
   unclaimed(): readonly SentWatch[] {
-    return Array.from(this.#watches, ([id, { claim, expression }]) => ({ id, claim, expression })).filter(
-      ({ claim }) => Atomics.load(claim, 0) === 0,
-    );
+    return Array.from(this.#watches, ([id, { claim, expression, traceId }]) => {
+      return { id, claim, expression, traceId };
+    }).filter(({ claim }) => Atomics.load(claim, 0) === 0);
   }
 
   /** Returns each watch with its start in milliseconds since the epoch. */
-  list(): readonly { readonly sinceMs: number; readonly expression: string | undefined }[] {
+  list(): readonly Pick<Watch, "sinceMs" | "expression" | "traceId">[] {
     return [...this.#watches.values()];
   }
 }

@@ -60,6 +60,8 @@ export interface WorkerPoolOptions {
   readonly unclaimedWatches: () => readonly SentWatch[];
   /** Called with each event of a watched request. */
   readonly onTraced: (watch: number, event: TraceEvent | undefined) => void;
+  /** Writes lines to the file of the access log, and resolves with the number of lost ones; undefined without a file. */
+  readonly appendAccessLines: ((lines: string) => Promise<number>) | undefined;
 }
 
 /** The unexpected ends of a worker. */
@@ -216,7 +218,9 @@ export class WorkerPool {
       onRestart(number);
       clock.setTimer(restartDelayMs, () => this.#start(number));
     };
-    const thread = new WorkerThread(this.#startOf(number), this.#options.heapMib, { onDeath, onTraced });
+    const { appendAccessLines } = this.#options;
+    const events = { onDeath, onTraced, appendAccessLines };
+    const thread = new WorkerThread(this.#startOf(number), this.#options.heapMib, events);
     this.#workers.set(number, thread);
     log.debug({ worker: number, generation: this.#snapshot?.frame.generation }, "worker started");
     if (this.#isLeaving) thread.leave();
@@ -248,6 +252,7 @@ interface ThreadEvents {
   /** Called once if the thread ends unexpectedly. */
   readonly onDeath: (cause: unknown) => void;
   readonly onTraced: WorkerPoolOptions["onTraced"];
+  readonly appendAccessLines: WorkerPoolOptions["appendAccessLines"];
 }
 
 /** One thread and its pending queries. */
@@ -255,14 +260,16 @@ class WorkerThread {
   readonly thread: Worker;
   readonly #pending = new Map<string, (message: FromWorker) => void>();
   readonly #onTraced: ThreadEvents["onTraced"];
+  readonly #appendAccessLines: ThreadEvents["appendAccessLines"];
   /** The parts of the last snapshot that was sent. */
   #parts: ReadonlySet<PartKey> = new Set();
   #sent: Promise<unknown> = Promise.resolve();
   #requests = 0;
   #hasEnded = false;
 
-  constructor(start: WorkerStart, heapMib: number | undefined, { onDeath, onTraced }: ThreadEvents) {
+  constructor(start: WorkerStart, heapMib: number | undefined, { onDeath, onTraced, appendAccessLines }: ThreadEvents) {
     this.#onTraced = onTraced;
+    this.#appendAccessLines = appendAccessLines;
     this.thread = new Worker(new URL("./worker.ts", import.meta.url), {
       workerData: start,
       name: `worker ${start.worker}`,
@@ -348,6 +355,10 @@ class WorkerThread {
       this.#onTraced(message.watch, message.event);
       return;
     }
+    if (message.kind === "accessLines") {
+      void this.#appendAccessLines?.(message.lines).then((lost) => this.#post({ kind: "accessLinesWritten", lost }));
+      return;
+    }
     const response = responseKey(message);
     this.#pending.get(response)?.(message);
     this.#pending.delete(response);
@@ -359,7 +370,7 @@ class WorkerThread {
   }
 }
 
-function responseKey(message: Exclude<FromWorker, { kind: "traced" }>): string {
+function responseKey(message: Exclude<FromWorker, { kind: "traced" | "accessLines" }>): string {
   switch (message.kind) {
     case "applied":
       return `applied ${message.id}`;

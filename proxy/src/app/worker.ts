@@ -10,9 +10,9 @@ import { surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { LineLimit } from "@gatewayproxy/runtime/line-limit";
-import { BatchedDestination, openStdout } from "@gatewayproxy/runtime/log-destination";
+import { BatchedDestination, type LogDestination, openStdout } from "@gatewayproxy/runtime/log-destination";
 import { type LogFilter, parseLogFilter } from "@gatewayproxy/runtime/log-filter";
-import { redactPath } from "@gatewayproxy/runtime/redaction";
+import { redactPath, redactText } from "@gatewayproxy/runtime/redaction";
 import { runInSlices } from "@gatewayproxy/runtime/steps";
 import { nameLearned } from "../admin/live-limits.ts";
 import { parseExpression } from "../cel/expression.ts";
@@ -24,13 +24,16 @@ import { BodyBudget } from "../pipeline/body/body-budget.ts";
 import { ProviderStates } from "../upstream/provider-states.ts";
 import type { FaultPlace } from "../data-plane/faults.ts";
 import { DataPlane } from "../data-plane/data-plane.ts";
-import { accessLogModule, createAccessLog } from "../telemetry/access-log.ts";
+import { createAccessLog } from "../telemetry/access-log/access-log.ts";
+import { accessLogModule } from "../telemetry/access-log/log-line.ts";
 import { GlobalLimitMetrics } from "../telemetry/global-limit-metrics.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import { RequestLog } from "../telemetry/request-log.ts";
 import { RequestMetrics } from "../telemetry/request-metrics.ts";
 import type { TraceSubscription } from "../telemetry/trace/tracer.ts";
+import { AccessLogOutput } from "./access-log-output.ts";
 import { handleQuery, type FromWorker, type QueryHandlers, type ToWorker, type WorkerStart } from "./messages.ts";
+import { openLogExport } from "./open-log-export.ts";
 import { openRequestTracing } from "./open-request-tracing.ts";
 import { ReceivedParts } from "./snapshot-parts.ts";
 
@@ -54,7 +57,7 @@ const logs = new Logs({
 });
 const log = logs.logger("proxy::server");
 const globalLimitMetrics = new GlobalLimitMetrics(logs.logger("proxy::ratelimit"));
-const accessLines = new BatchedDestination({ output, clock: systemClock, onDrop: () => metrics.logLineDropped() });
+const accessLines = new BatchedDestination({ output, clock: systemClock, onDrop: () => metrics.logLinesDropped(1) });
 /** Logs of requests and connections: frequent lines, which are batched like those of the access log. */
 const requestLogs = new Logs({
   filter,
@@ -69,13 +72,6 @@ const requestLog = new RequestLog({
   upstream: requestLogs.logger("proxy::upstream"),
   server: requestLogs.logger("proxy::server"),
 });
-const logAccess = createAccessLog({
-  mode: start.accessLog,
-  logger: logs.logger(accessLogModule),
-  destination: accessLines,
-  clock: systemClock,
-});
-
 /** Limits the lines about closed connections, so that many connections do not cause many lines. */
 const shedLines = new LineLimit(systemClock, 1);
 const errorLines = new LineLimit(systemClock, 5);
@@ -83,17 +79,63 @@ const errorLines = new LineLimit(systemClock, 5);
 function reportError(err: unknown, place: FaultPlace | "task", record?: RequestRecord): void {
   metrics.internalError(place);
   errorLines.log((omitted) => {
-    log.error({ err, place, requestId: record?.requestId, omitted }, "internal error of the proxy");
+    const { requestId, traceId, spanId } = record ?? {};
+    const fields = { err, place, requestId, trace_id: traceId, span_id: spanId, omitted };
+    log.error(fields, "internal error of the proxy");
   });
+}
+
+const exportLines = new LineLimit(systemClock, 1);
+const exportLog = logs.logger("proxy::tracing");
+
+/** The SDK reports the problems of all exporters of a thread together. */
+function reportExportProblem(error: string): void {
+  exportLines.log((omitted) => exportLog.warn({ error: redactText(error), omitted }, "OTLP export failed"));
 }
 
 const tracing =
   start.tracing &&
   (await openRequestTracing(start.tracing, {
     worker: start.worker,
-    log: logs.logger("proxy::tracing"),
+    log: exportLog,
     onSpansEnded: (outcome, count) => metrics.spansEnded(outcome, count),
+    onProblem: reportExportProblem,
   }));
+const accessRecords =
+  start.accessLog.otlp &&
+  (await openLogExport(start.accessLog.otlp, {
+    log: exportLog,
+    onRecordsEnded: (outcome, count) => metrics.logRecordsEnded(outcome, count),
+    onProblem: reportExportProblem,
+  }));
+
+const accessFile = start.accessLog.toFile ? new AccessLogOutput(send) : undefined;
+const fileLines =
+  accessFile &&
+  new BatchedDestination({
+    output: accessFile.stream,
+    clock: systemClock,
+    onDrop: () => metrics.logLinesDropped(1),
+  });
+const logAccess = createAccessLog({
+  settings: start.accessLog.settings,
+  logger: logs.logger(accessLogModule),
+  destination: allOf([...(start.accessLog.toStdout ? [accessLines] : []), ...(fileLines ? [fileLines] : [])]),
+  records: accessRecords,
+  clock: systemClock,
+  random: Math.random,
+});
+
+/** Returns one destination for all; undefined for none. */
+function allOf(destinations: readonly LogDestination[]): LogDestination | undefined {
+  const [first, ...others] = destinations;
+  if (first === undefined || others.length === 0) return first;
+  return {
+    write(line) {
+      for (const { write } of destinations) write(line);
+    },
+  };
+}
 
 const decisions = new DecisionRing(start.worker);
 /** Notifies the other workers of rate limit services that have recovered, by key. */
@@ -139,9 +181,9 @@ const dataPlane = new DataPlane({
       });
     },
     requestStarted: (bind) => metrics.requestStarted(bind),
-    requestEnded(bind, record) {
+    requestEnded(bind, record, request) {
       metrics.requestEnded(bind, record);
-      logAccess(record);
+      logAccess(record, request);
     },
     denied(record, denial) {
       decisions.add({ record, denial, atMs: systemClock.nowMs(), monotonicMs: systemClock.monotonicMs() });
@@ -178,9 +220,9 @@ const handlers: QueryHandlers = {
   memory: () => readThreadMemory(`worker ${start.worker}`),
   heapSamples: () => readHeapSamples(),
   generation: () => generation,
-  watch: ({ id, claim, expression }) => {
+  watch: ({ id, claim, expression, traceId }) => {
     const sink = (event: TraceEvent | undefined): void => send({ kind: "traced", watch: id, event });
-    dataPlane.tracer.add({ id, claim, matches: conditionOf(expression), sink });
+    dataPlane.tracer.add({ id, claim, traceId, matches: conditionOf(expression), sink });
   },
   unwatch(id) {
     dataPlane.tracer.remove(id);
@@ -214,9 +256,9 @@ function readLogFilter(text: string): LogFilter {
 }
 
 /** Maximum time for which a shutdown waits for a collector, in ms. */
-const spanFlushMs = 2_000;
+const exportFlushMs = 2_000;
 
-type Command = Exclude<ToWorker, { kind: "query" }>;
+type Command = Exclude<ToWorker, { kind: "query" | "accessLinesWritten" }>;
 
 async function execute(command: Command): Promise<void> {
   switch (command.kind) {
@@ -237,8 +279,8 @@ async function execute(command: Command): Promise<void> {
       return;
     case "drain":
       await dataPlane.drain();
-      await tracing?.close(spanFlushMs);
-      await accessLines.flush();
+      await Promise.all([tracing?.close(exportFlushMs), accessRecords?.close(exportFlushMs)]);
+      await Promise.all([accessLines.flush(), fileLines?.flush()]);
       send({ kind: "drained" });
       return;
   }
@@ -260,6 +302,9 @@ let lastCommand = Promise.resolve();
 main.on("message", (message: ToWorker) => {
   if (message.kind === "query") {
     send({ kind: "result", id: message.id, result: handleQuery(handlers, message) });
+  } else if (message.kind === "accessLinesWritten") {
+    if (message.lost > 0) metrics.logLinesDropped(message.lost);
+    accessFile?.written();
   } else {
     lastCommand = lastCommand
       .then(() => execute(message))

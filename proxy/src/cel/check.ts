@@ -15,7 +15,7 @@ import type {
 } from "@bufbuild/cel-spec/cel/expr/syntax_pb.js";
 import { patternError, patternSize } from "../regex/pattern.ts";
 import { environment } from "./environment.ts";
-import { claimsByName, type Phase, phases, textByName, type Variable, variables } from "./variables.ts";
+import { claimsByName, type Phase, phases, textByName, type Variable, variablesOf } from "./variables.ts";
 
 /** An error, and the node of the syntax tree to which it belongs. */
 export interface Finding {
@@ -74,12 +74,14 @@ const phaseDescriptions: Readonly<Record<Phase, string>> = {
   head: "with the head of the request",
   body: "once the body of the request has been read",
   response: "after the response",
+  end: "at the end of the request",
 };
 
 class Checker {
   readonly findings: Finding[] = [];
   readonly used = new Set<Variable>();
   readonly #phase: Phase;
+  readonly #variables: readonly Variable[];
   readonly #queryNames = new Set<string>();
   #readsWholeQuery = false;
   #patternSize = 0;
@@ -90,6 +92,7 @@ class Checker {
 
   constructor(phase: Phase) {
     this.#phase = phase;
+    this.#variables = variablesOf(phase);
   }
 
   typeOf(expr: Expr, locals: Locals): CelType | undefined {
@@ -129,10 +132,12 @@ class Checker {
   /** @param dotted a plain name or a chain of names, as written in the source. */
   #name(at: Expr, dotted: string, locals: Locals): CelType | undefined {
     const name = dotted.startsWith(".") ? dotted.slice(1) : dotted;
-    const variable = variables.find((candidate) => isWithin(name, candidate.name));
+    const variable = this.#variables.find((candidate) => isWithin(name, candidate.name));
     if (variable === undefined) {
       if (locals.names.has(name.split(".", 1)[0] ?? "")) return undefined;
-      const knownNames = variables.filter((candidate) => this.#isKnown(candidate)).map((candidate) => candidate.name);
+      const knownNames = this.#variables
+        .filter((candidate) => this.#isKnown(candidate))
+        .map((candidate) => candidate.name);
       return this.#report(at, `unknown variable "${name}", known are ${knownNames.join(", ")}`);
     }
     if (!this.#isKnown(variable)) {
@@ -176,7 +181,7 @@ class Checker {
     const dotted = dottedName(expr);
     if (select.testOnly) {
       // CEL resolves `has()` by its operand alone, which gives false for a variable whose own name contains a dot.
-      if (variables.some((variable) => variable.name === dotted)) {
+      if (this.#variables.some((variable) => variable.name === dotted)) {
         return this.#report(
           expr,
           `has() takes one header, query parameter or claim; ${dotted ?? ""} is always present`,
@@ -243,7 +248,7 @@ class Checker {
     if (operand === undefined || key === undefined) return undefined;
     const readsWholeQuery = this.#readsWholeQuery;
     const type = this.typeOf(operand, locals);
-    const variable = variables.find((candidate) => candidate.name === dottedName(operand));
+    const variable = this.#variables.find((candidate) => candidate.name === dottedName(operand));
     const literal = textConstant(key);
     // A constant key reads one query parameter, not all of them.
     if (literal !== undefined) this.#readsWholeQuery = readsWholeQuery;
@@ -299,7 +304,7 @@ class Checker {
     if (locals.macros === maxMacroDepth) {
       return this.#report(expr, `macros may be nested ${maxMacroDepth} deep at most`);
     }
-    if (variables.some((variable) => isWithin(variable.name, macro.iterVar))) {
+    if (this.#variables.some((variable) => isWithin(variable.name, macro.iterVar))) {
       return this.#report(expr, `"${macro.iterVar}" is the name of a variable already`);
     }
     this.#operand(macro.iterRange, locals);

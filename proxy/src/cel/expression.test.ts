@@ -318,3 +318,31 @@ describe("claims of an unverified token", () => {
     ]);
   });
 });
+
+test("fields of the access log are known at the end of a request only", () => {
+  for (const phase of ["head", "body", "response"] as const) {
+    expect(parseExpression("log.status", { phase, result: "number" })).toMatchObject({ ok: false });
+  }
+  expect(parseExpression("log.status + llm.totalTokens", { phase: "end", result: "number" })).toMatchObject({
+    ok: true,
+  });
+});
+
+test("a value keeps its type", () => {
+  const view = {
+    ...{ method: "GET", path: "/?n=3", authority: "h", scheme: "http" },
+    rawHeaders: [],
+    sourceAddress: "::1",
+  };
+  const valueOf = (source: string): unknown => {
+    const parsed = parseExpression(source);
+    return parsed.ok ? parsed.value.evaluateScalar({ ...view, route: "", gateway: "" }) : parsed;
+  };
+  expect(valueOf("request.method")).toBe("GET");
+  expect(valueOf("int(request.query.n) + 1")).toBe(4n);
+  expect(valueOf("uint(request.query.n)")).toBe(3n);
+  expect(valueOf("double(request.query.n) / 2.0")).toBe(1.5);
+  expect(valueOf('request.method == "GET"')).toBe(true);
+  expect(valueOf("request.query.none")).toBeUndefined();
+  expect(valueOf("int(request.method)")).toBeUndefined();
+});

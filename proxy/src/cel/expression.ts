@@ -60,7 +60,9 @@ export const failed = Symbol("the expression failed");
 const tooCostly = Symbol("the expression costs too much");
 
 type Evaluate<Value> = (view: RequestView, allowance?: Allowance) => Value;
-type Outcome = string | undefined | typeof failed | typeof tooCostly;
+/** A value that can be shown as text. */
+export type Scalar = string | number | bigint | boolean;
+type Outcome = Scalar | undefined | typeof failed | typeof tooCostly;
 
 /** A valid expression, ready to be evaluated. One evaluation costs at most `maxEvaluationUnits`. */
 export interface Expression {
@@ -77,9 +79,11 @@ export interface Expression {
    * The value of the expression for one request as text; numbers and booleans are formatted like CEL's `string()`
    * does. Undefined if it has no value: a header is absent, or any other error. Never throws.
    *
-   * All three functions also charge their work to the allowance, if one is given.
+   * All functions also charge their work to the allowance, if one is given.
    */
   readonly evaluate: Evaluate<string | undefined>;
+  /** Like `evaluate`, but the value keeps its type. */
+  readonly evaluateScalar: Evaluate<Scalar | undefined>;
   /**
    * Like `evaluate`, but distinguishes the reasons for having no value: undefined if the request lacks a header, a
    * parameter or a claim that the expression reads, `failed` for any other error. Never throws.
@@ -137,7 +141,14 @@ function compile(source: string, expr: Expr, checked: Checked): Expression {
     cachedPerAllowance({ source, readsLlm: latestPhase !== "head" }, boundedEvaluation(expr, checked.variables));
   const tryEvaluate: Expression["tryEvaluate"] = (view, allowance) => {
     const outcome = outcomeOf(view, allowance);
-    return outcome === tooCostly ? failed : outcome;
+    if (outcome === tooCostly) return failed;
+    return typeof outcome === "number" || typeof outcome === "bigint" || typeof outcome === "boolean"
+      ? String(outcome)
+      : outcome;
+  };
+  const evaluateScalar: Expression["evaluateScalar"] = (view, allowance) => {
+    const outcome = outcomeOf(view, allowance);
+    return typeof outcome === "symbol" ? undefined : outcome;
   };
   const exceedsBudget: Expression["exceedsBudget"] = (view, allowance) => outcomeOf(view, allowance) === tooCostly;
   const evaluate: Expression["evaluate"] = (view, allowance) => {
@@ -147,7 +158,17 @@ function compile(source: string, expr: Expr, checked: Checked): Expression {
   const target = { path: checked.variables.some(({ name }) => name === "request.path"), query: checked.query };
   const readsBody = checked.variables.some(({ phase }) => phase === "body");
   const identities = identityVariables.filter((name) => checked.variables.some((variable) => variable.name === name));
-  return { source, phase: latestPhase, readsBody, target, identities, evaluate, tryEvaluate, exceedsBudget };
+  return {
+    source,
+    phase: latestPhase,
+    readsBody,
+    target,
+    identities,
+    evaluate,
+    evaluateScalar,
+    tryEvaluate,
+    exceedsBudget,
+  };
 }
 
 function problemsOf({ findings }: Checked, source: string, sourceInfo: SourceInfo | undefined): readonly Problem[] {
@@ -227,7 +248,7 @@ function directRead(expr: Expr, checked: Checked): Evaluate<Outcome> | undefined
   if (checked.type?.kind !== "scalar" || variable.type !== checked.type) return undefined;
   return (view, allowance) => {
     const value = variable.read(view, allowance?.owner ?? "route");
-    return value === undefined ? failed : (asText(value) ?? failed);
+    return value === undefined ? failed : (asScalar(value) ?? failed);
   };
 }
 
@@ -275,7 +296,7 @@ function boundedEvaluation(expr: Expr, used: readonly Variable[]): Evaluate<Outc
     const value = run(bindings);
     if (evaluationBudget.isExceeded) return tooCostly;
     if (isCelError(value)) return isMissingField(value.message) ? undefined : failed;
-    return asText(value) ?? failed;
+    return asScalar(value) ?? failed;
   };
   return (view, allowance) => {
     const units = Math.min(maxEvaluationUnits, allowance?.left ?? maxEvaluationUnits);
@@ -315,8 +336,8 @@ function isMissingField(message: string): boolean {
   return message.startsWith("field not found");
 }
 
-function asText(value: CelValue | CelInput): string | undefined {
+function asScalar(value: CelValue | CelInput): Scalar | undefined {
   if (typeof value === "string") return value;
-  if (typeof value === "number" || typeof value === "bigint" || typeof value === "boolean") return String(value);
-  return isCelUint(value) ? value.value.toString() : undefined;
+  if (typeof value === "number" || typeof value === "bigint" || typeof value === "boolean") return value;
+  return isCelUint(value) ? value.value : undefined;
 }

@@ -5,6 +5,7 @@
 
 import type { Identities } from "./identity.ts";
 import type { LlmView } from "./llm-view.ts";
+import type { LogFields } from "./log-fields.ts";
 import type { RequestWork } from "./request-work.ts";
 
 export interface RequestView {
@@ -31,6 +32,8 @@ export interface RequestView {
   readonly identities?: Identities | undefined;
   /** The known values of an LLM request and its response; absent until the request body has been read. */
   readonly llm?: LlmView;
+  /** The fields of its line in the access log; absent until its end. */
+  readonly log?: LogFields;
   /** The work of the expressions of the request's limits; absent if only each single evaluation is bounded. */
   readonly work?: RequestWork;
 }

@@ -4,16 +4,20 @@ import { networkOf } from "@gatewayproxy/runtime/ip-address";
 import { type PolicyOwner, readIdentity } from "./identity.ts";
 import { unverifiedClaims } from "./jwt.ts";
 import type { LlmView } from "./llm-view.ts";
+import { logVariables } from "./log-variables.ts";
 import type { RequestView } from "./request-view.ts";
 
 /** One subscriber has at least a /64 and may use any address in it (RFC 6177, RFC 8981). */
 export const defaultIpv6PrefixLength = 64;
 
-/** When a value is known: with the request head, after the request body has been read, after the response. */
-export type Phase = "head" | "body" | "response";
+/**
+ * When a value is known: with the request head, after the request body has been read, after the response, at the end of the
+ * request. Only the access log has expressions of the last phase.
+ */
+export type Phase = "head" | "body" | "response" | "end";
 
 /** All phases in order of time. */
-export const phases: readonly Phase[] = ["head", "body", "response"];
+export const phases: readonly Phase[] = ["head", "body", "response", "end"];
 
 /** A variable of expressions. */
 export interface Variable {
@@ -35,7 +39,7 @@ export const textByName = mapType(CelScalar.STRING, CelScalar.STRING);
 /** The type of the claims of a token. Their values have any type. */
 export const claimsByName = mapType(CelScalar.STRING, CelScalar.DYN);
 
-/** All variables. None is a prefix of another. */
+/** The variables of limits. None is a prefix of another. */
 export const variables: readonly Variable[] = [
   text("request.method", (view) => view.method),
   text("request.path", (view) => pathOf(view.path)),
@@ -67,6 +71,13 @@ export const variables: readonly Variable[] = [
   part("reasoningTokens", (view) => view.reasoningTokens),
   llm("cost", CelScalar.INT, "response", ({ cost }) => integer(cost)),
 ];
+
+const allVariables: readonly Variable[] = [...variables, ...logVariables];
+
+/** Returns the variables of expressions of a phase, with those that are known only later. */
+export function variablesOf(phase: Phase): readonly Variable[] {
+  return phase === "end" ? allVariables : variables;
+}
 
 function text(name: string, read: (view: RequestView) => string): Variable {
   return { name, type: CelScalar.STRING, phase: "head", read };

@@ -24,6 +24,7 @@ import { type GlobalLimitObserver, silentObserver } from "../policy/ratelimit/gl
 import type { LearnedEntry } from "../policy/ratelimit/global/learned-limits.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import type { RequestLog } from "../telemetry/request-log.ts";
+import type { ViewedRequest } from "../telemetry/access-log/ended-request.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTracing } from "../telemetry/spans/request-tracing.ts";
 import { Tracer } from "../telemetry/trace/tracer.ts";
@@ -74,8 +75,8 @@ export interface DataPlaneObserver {
   /** Called when a connection of `client` was closed because a memory bound of client connections was exceeded. */
   connectionShed(reason: ShedReason, client: string): void;
   requestStarted(bind: string): void;
-  /** Called once for each started request. The observer owns the record from then on. */
-  requestEnded(bind: string, record: RequestRecord): void;
+  /** Called once for each started request. The observer owns the record from then on, and reads `request` at once. */
+  requestEnded(bind: string, record: RequestRecord, request: ViewedRequest): void;
   /** Called when a limit denies a request. Its record still changes afterwards. */
   denied(record: RequestRecord, denial: Denial): void;
   /** Called after each attempt to read a key set from its URL; absent if there is no receiver. */
@@ -420,7 +421,7 @@ export class DataPlane {
       live: new LinkedSet(),
       denied: (record, denial) => observer.denied(record, denial),
       started: () => observer.requestStarted(bind),
-      finished: (record) => observer.requestEnded(bind, record),
+      finished: (record, request) => observer.requestEnded(bind, record, request),
       mirrored: (backend, outcome) => observer.mirrored(backend, outcome),
     };
   }

@@ -5,6 +5,7 @@ import type { RequestHead } from "../listen/request-head.ts";
 import type { ExchangeServices } from "../pipeline/exchange.ts";
 import { newRecord } from "../pipeline/new-record.ts";
 import { requestFinished, requestStarted, severityOfStatus } from "../pipeline/trace-messages.ts";
+import type { ViewedRequest } from "../telemetry/access-log/ended-request.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 
 /** Records a rejected request as started and finished, with the reason `BadRequest` and the status of its response. */
@@ -20,8 +21,15 @@ export function recordRejected(services: ExchangeServices, request: RejectedRequ
   services.started();
   if (services.tracer.isWatching) traceRejected(services, record, head);
   if (span !== undefined) record.isExported = services.tracing?.isExported(span, record) === true;
-  services.finished(record);
+  services.finished(record, viewOf(services, record));
   if (span !== undefined) services.tracing?.end(span, record);
+}
+
+/** Expressions see no headers of a head that was not accepted: its fields may be ambiguous. */
+function viewOf({ ipv6PrefixLength }: ExchangeServices, record: RequestRecord): ViewedRequest {
+  const { method, path, authority, scheme, sourceAddress } = record;
+  const request = { method, path, authority, scheme, sourceAddress, ipv6PrefixLength };
+  return { view: { ...request, rawHeaders: [], route: "", gateway: "" }, llm: undefined };
 }
 
 function traceRejected({ tracer, clock }: ExchangeServices, record: RequestRecord, head: RequestHead): void {

@@ -23,6 +23,7 @@ import type { LlmRequest } from "../llm/llm-request.ts";
 import type { RequestHead as RoutableHead, RequestModel, RouteMatch } from "../routing/compile-routes.ts";
 import { passedOver } from "../routing/passed-over.ts";
 import type { PathRules } from "../routing/path-rules.ts";
+import type { ViewedRequest } from "../telemetry/access-log/ended-request.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestSpan } from "../telemetry/spans/request-span.ts";
 import type { RequestTrace } from "../telemetry/trace/request-trace.ts";
@@ -80,7 +81,7 @@ export interface ExchangeServices extends StageServices, RecordServices {
   /** Called once per exchange, at its start. */
   readonly started: () => void;
   /** Called once per exchange, at its end. The record does not change after it. */
-  readonly finished: (record: RequestRecord) => void;
+  readonly finished: (record: RequestRecord, request: ViewedRequest) => void;
   /** Called for an internal error. */
   readonly faulted: (error: unknown, record: RequestRecord) => void;
 }
@@ -454,7 +455,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     if (this.trace !== undefined) endTrace(this.trace, this.record);
     const { tracing } = this.services;
     if (this.span !== undefined) this.record.isExported = tracing?.isExported(this.span, this.record) === true;
-    this.services.finished(this.record);
+    this.services.finished(this.record, this);
     if (this.span !== undefined) tracing?.end(this.span, this.record);
   }
 

@@ -23,10 +23,12 @@ import type { RequestHead } from "../listen/request-head.ts";
 
 /** Returns the message with the head of the request, with secrets redacted. `worker` counts from 1. */
 export function requestStarted(record: RequestRecord, { rawHeaders }: RequestHead, worker: number): TraceMessage {
-  const { requestId, method, scheme, authority, path, httpVersion, sourceAddress } = record;
+  const { requestId, traceId, spanId, method, scheme, authority, path, httpVersion, sourceAddress } = record;
   return {
     type: "requestStarted",
     requestId,
+    ...(traceId !== undefined && { traceId }),
+    ...(spanId !== undefined && { spanId }),
     worker,
     method: redactText(method),
     scheme,

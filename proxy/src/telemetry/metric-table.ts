@@ -166,8 +166,14 @@ export const requestMetrics = {
   droppedLogLines: {
     name: "gateway_proxy_access_log_lines_dropped_total",
     type: "counter",
-    help: "Lines of the access log that were dropped because the output was not read fast enough.",
+    help: "Lines of the access log that were dropped because the output was not read fast enough, or because the file could not be written.",
     labels: [],
+  },
+  logRecords: {
+    name: "gateway_proxy_access_log_records_total",
+    type: "counter",
+    help: "Records of the access log that are exported by OTLP: `exported`, `failed` because the collector did not take them, or `dropped` because the queue was full. Without the export there is no series.",
+    labels: ["outcome"],
   },
 } as const satisfies MetricTable;
 

@@ -222,7 +222,7 @@ describe("RequestMetrics", () => {
 
   test("counts dropped log lines", async () => {
     const metrics = new RequestMetrics();
-    metrics.logLineDropped();
+    metrics.logLinesDropped(1);
     expect(await samplesOf(metrics, "access_log")).toEqual(["access_log_lines_dropped_total 1"]);
   });
 });

@@ -106,8 +106,14 @@ export class RequestMetrics {
     this.#families.spans.cell(outcome).value += count;
   }
 
-  logLineDropped(): void {
-    this.#families.droppedLogLines.cell().value++;
+  /** Counts lines of the access log that were not written. */
+  logLinesDropped(count: number): void {
+    this.#families.droppedLogLines.cell().value += count;
+  }
+
+  /** Counts records of the access log that were exported, or were not. */
+  logRecordsEnded(outcome: "exported" | "failed" | "dropped", count: number): void {
+    this.#families.logRecords.cell(outcome).value += count;
   }
 
   snapshot(): MetricsSnapshot {

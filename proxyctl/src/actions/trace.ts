@@ -2,16 +2,21 @@
 import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
+import { newSpanId } from "@gatewayproxy/runtime/ids";
+import { renderTraceparent, traceparentHeader } from "@gatewayproxy/runtime/trace-context";
 import type { AdminClient } from "../admin/admin-client.ts";
 import { CommandError, exitCodes, textOf } from "../command-error.ts";
 import type { ConnectOptions } from "../options/connect-options.ts";
+import type { TraceReference } from "../options/trace-id-option.ts";
 import type { Io } from "../io.ts";
 import { isInteractive } from "../terminal/screen.ts";
 import { followTrace } from "../trace/follow.ts";
+import { followTraceId } from "../trace/follow-trace-id.ts";
 import { readSavedTrace } from "../trace/read-trace.ts";
 import { parseRequest, type TraceRequest } from "../trace/request.ts";
 import { lineSink, rawSink, screenSink, type TraceSink } from "../trace/sinks.ts";
 import { clientVersion } from "../version.ts";
+import { explainDecision } from "../views/explain.ts";
 import { narrowToGateway } from "../views/narrow.ts";
 import { findAdmins, gatewayNameOf } from "./find-admins.ts";
 
@@ -21,6 +26,8 @@ export interface TraceOptions extends ConnectOptions {
   readonly port?: number;
   /** `--expression`: a CEL condition; the next request that meets it is traced. */
   readonly expression?: string;
+  /** `--trace-id`: the trace of the request. */
+  readonly traceId?: TraceReference;
   /** `--raw`: prints the events as JSON Lines. */
   readonly raw?: true;
   /** `--plain`: prints lines, on a terminal too. */
@@ -56,6 +63,10 @@ async function traceLive(
   io: Io,
 ): Promise<void> {
   const request = await parseRequestArgs(options, requestArgs);
+  if (request === undefined && options.traceId !== undefined) {
+    await traceById(resource, options, options.traceId, io);
+    return;
+  }
   const [admin] = await findAdmins(resource, options);
   const ownRequest = request === undefined ? undefined : await withPort(request, resource, options, admin);
   const { name } = admin.connector;
@@ -85,6 +96,49 @@ async function traceLive(
   }
 }
 
+/**
+ * Explains the kept denials of a trace, or traces its next request. Each replica keeps its own denials, and any may get the
+ * request, so all are asked.
+ */
+async function traceById(
+  resource: string | undefined,
+  options: TraceOptions,
+  { traceId }: TraceReference,
+  io: Io,
+): Promise<void> {
+  const admins = await findAdmins(resource, { ...options, ...(options.pod === undefined ? { allPods: true } : {}) });
+  const names = admins.map(({ connector }) => connector.name).join(", ");
+  const found = await Promise.all(
+    admins.map(async (admin) => {
+      const { decisions } = await admin.decisionsOfTrace(traceId);
+      return decisions.map((decision) => ({ decision, from: admin.connector.name }));
+    }),
+  );
+  const denials = found.flat().toSorted((a, b) => (a.decision.at < b.decision.at ? -1 : 1));
+  if (denials.length > 0) {
+    io.stdout.write(denials.map(({ decision, from }) => explainDecision(decision, from)).join("\n"));
+    io.setExitCode(exitCodes.no);
+    return;
+  }
+  const stop = new AbortController();
+  const subject = `the next request of trace ${traceId}`;
+  const sink = withExitCode(
+    sinkFor(options, io, `${resource ?? names}   ${subject}`, () => stop.abort()),
+    io,
+  );
+  io.stderr.write(`no denial of trace ${traceId} is kept; watching ${names} for its next request\n`);
+  try {
+    const signal = AbortSignal.any([io.signal, stop.signal]);
+    await followTraceId({ admins, traceId, expression: options.expression, sink, signal });
+    await sink.end();
+  } catch (error) {
+    // The user has quit before the end, which is not an error.
+    if (!stop.signal.aborted) throw error;
+  } finally {
+    sink.close();
+  }
+}
+
 /** Sets the exit code for "no" if a limit denied the request. */
 function withExitCode(sink: TraceSink, { setExitCode }: Io): TraceSink {
   return {
@@ -97,11 +151,12 @@ function withExitCode(sink: TraceSink, { setExitCode }: Io): TraceSink {
 }
 
 async function parseRequestArgs(
-  { port }: TraceOptions,
+  { port, traceId }: TraceOptions,
   args: readonly string[] | undefined,
 ): Promise<TraceRequest | undefined> {
   if (args !== undefined && args.length > 0) {
-    return await parseRequest(args, { userAgent: `proxyctl/${clientVersion}`, requestId: randomUUID() });
+    const request = await parseRequest(args, { userAgent: `proxyctl/${clientVersion}`, requestId: randomUUID() });
+    return traceId === undefined ? request : withTrace(request, traceId);
   }
   if (port === undefined) return undefined;
   throw new CommandError({
@@ -109,6 +164,19 @@ async function parseRequestArgs(
     advice: ["write the request after --, as in: proxyctl trace gateway/web --port 8080 -- http://HOST/PATH"],
     exitCode: exitCodes.usage,
   });
+}
+
+/** Makes the request part of a trace. Without a `traceparent`, its parent is a new span, which is not exported. */
+function withTrace(request: TraceRequest, { traceId, parent }: TraceReference): TraceRequest {
+  if (request.headers.some(([name]) => name.toLowerCase() === traceparentHeader)) {
+    throw new CommandError({
+      message: "--trace-id and the header traceparent both name the trace of the request",
+      advice: ["leave out one of them"],
+      exitCode: exitCodes.usage,
+    });
+  }
+  const traceparent = renderTraceparent(traceId, parent?.spanId ?? newSpanId(), parent?.isSampled ?? true);
+  return { ...request, headers: [...request.headers, [traceparentHeader, traceparent]] };
 }
 
 /** Adds the port to the request: by default that of the only listener for plain HTTP. */

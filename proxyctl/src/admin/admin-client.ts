@@ -21,6 +21,14 @@ interface Call {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** The request to trace; absent members select any. */
+export interface TraceQuery {
+  /** A condition in CEL. */
+  readonly expression?: string | undefined;
+  /** The trace that the request belongs to. */
+  readonly traceId?: string | undefined;
+}
+
 /** The counters to reset; absent members select all. */
 export interface ResetQuery {
   /** `NAME` or `NAMESPACE/NAME`. */
@@ -82,9 +90,18 @@ export class AdminClient {
   }
 
   /** Returns what is kept of the denial with this `x-request-id`. */
-  async decisions(id: string): Promise<Decisions> {
+  decisions(id: string): Promise<Decisions> {
+    return this.#decisions({ id });
+  }
+
+  /** Returns what is kept of the denials of requests of a trace. */
+  decisionsOfTrace(traceId: string): Promise<Decisions> {
+    return this.#decisions({ trace_id: traceId });
+  }
+
+  async #decisions(query: Readonly<Record<string, string>>): Promise<Decisions> {
     const path = "/limits/decisions";
-    return this.#parse(path, await this.#text({ path, query: { id } }, maxBytes.decisions), decisionsSchema);
+    return this.#parse(path, await this.#text({ path, query }, maxBytes.decisions), decisionsSchema);
   }
 
   /** Returns the current log filter. */
@@ -114,9 +131,10 @@ export class AdminClient {
   }
 
   /** Returns the event stream of the next request. Its first chunk says that the server is ready to trace. */
-  async trace(expression: string | undefined, signal: AbortSignal): Promise<AsyncIterable<Buffer>> {
+  async trace({ expression, traceId }: TraceQuery, signal: AbortSignal): Promise<AsyncIterable<Buffer>> {
     const path = "/debug/trace";
-    return this.#chunks(path, await this.#call({ path, query: { expression }, signal }), signal);
+    const query = { expression, trace_id: traceId };
+    return this.#chunks(path, await this.#call({ path, query, signal }), signal);
   }
 
   async *#chunks(

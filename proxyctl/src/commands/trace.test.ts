@@ -212,6 +212,87 @@ describe("without a request trace", () => {
   });
 });
 
+describe("trace --trace-id", () => {
+  const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
+  const none = { decisions: [], remembered: 3, capacity: 1024 };
+  const denial = {
+    ...{ kind: "local", requestId: "r-1", traceId, at: "2026-11-21T10:00:05.000Z", worker: 1, method: "POST" },
+    ...{ authority: "chat.example.com", path: "/v1", policy: "default/chat-limits", target: "HTTPRoute/default/chat" },
+    counter: {
+      ...{ entry: 0, counts: "requests", unit: "Minutes", used: 15, limit: 15 },
+      ...{ windowStart: "2026-11-21T10:00:00.000Z", windowEnd: "2026-11-21T10:01:00.000Z" },
+    },
+    remedies: ["the window ends at 10:01:00"],
+  };
+
+  test("explains the kept denials of the trace, oldest first, and follows nothing", async () => {
+    const second = { ...denial, requestId: "r-2", at: "2026-11-21T10:00:06.000Z" };
+    const admin = await startAdmin({ "GET /limits/decisions": { ...none, decisions: [second, denial] } });
+    const run = await proxyctl(["trace", "--address", admin.address, "--trace-id", traceId.toUpperCase()]);
+    expect(run).toMatchObject({ exitCode: 1, stderr: "" });
+    expect(run.stdout.match(/request id +(\S+)/g)?.map((line) => line.split(/ +/).at(-1))).toEqual(["r-1", "r-2"]);
+    expect(run.stdout).toContain("15 of 15 requests used, before this request");
+    expect(admin.requests).toEqual([`GET /limits/decisions?trace_id=${traceId}`]);
+  });
+
+  test("follows the next request of the trace, at whichever pod it arrives", async () => {
+    const isWatching = Promise.withResolvers<undefined>();
+    const admins = await Promise.all([
+      startAdmin({
+        "GET /limits/decisions": none,
+        "GET /debug/trace": (_, response) => {
+          response.write(": ready\n\n");
+          isWatching.resolve(undefined);
+        },
+      }),
+      startAdmin({
+        "GET /limits/decisions": none,
+        "GET /debug/trace": (_, response) => {
+          void isWatching.promise.then(() => response.end(`: ready\n\n${streamOf(unmatchedTrace)}`));
+        },
+      }),
+    ]);
+    const pods = admins.map((admin, at) => ({ name: `web-${at}`, gateway: "web", ports: { 15_000: admin.port } }));
+    const api = await startKubeApi({ gateways: [{ name: "web" }], pods });
+    const run = await proxyctl([
+      ...["trace", "gateway/web", "-n", "default", "--kubeconfig", api.kubeconfig],
+      ...["--trace-id", `00-${traceId}-00f067aa0ba902b7-01`, "--expression", "true"],
+    ]);
+    expect(run.exitCode).toBe(0);
+    expect(run.stderr).toMatch(
+      new RegExp(`^no denial of trace ${traceId} is kept; watching .*web-0.*, .*web-1.* for its next request\n$`),
+    );
+    expect(run.stdout).toContain("404 RouteNotFound");
+    for (const { requests } of admins) {
+      expect(requests.at(-1)).toBe(`GET /debug/trace?expression=true&trace_id=${traceId}`);
+    }
+  });
+
+  test("sends the request of the command as part of the trace", async () => {
+    const own = await trace(chatTrace, ["--trace-id", traceId], ["http://h/"]);
+    expect(own.seen[0]?.headers["traceparent"]).toMatch(new RegExp(`^00-${traceId}-[0-9a-f]{16}-01$`));
+    const traceparent = `00-${traceId}-00f067aa0ba902b7-00`;
+    const child = await trace(chatTrace, ["--trace-id", traceparent], ["http://h/"]);
+    expect(child.seen[0]?.headers["traceparent"]).toBe(traceparent);
+  });
+
+  test.each([
+    ["--trace-id", "4bf9", "accepted is a trace id of 32 hexadecimal digits that are not all zeros, or a traceparent"],
+    ["--trace-id", "0".repeat(32), "accepted is a trace id of 32 hexadecimal digits that are not all zeros"],
+  ])("%s %s is rejected", async (flag, id, message) => {
+    const run = await proxyctl(["trace", "--address", ":15000", flag, id]);
+    expect(run).toMatchObject({ exitCode: 64, stdout: "" });
+    expect(run.stderr).toContain(message);
+  });
+
+  test("and a traceparent of the request are rejected together", async () => {
+    const { run, seen } = await trace(chatTrace, ["--trace-id", traceId], ["-H", "Traceparent: x", "http://h/"]);
+    expect(run).toMatchObject({ exitCode: 64, stdout: "" });
+    expect(run.stderr).toContain("--trace-id and the header traceparent both name the trace of the request");
+    expect(seen).toEqual([]);
+  });
+});
+
 describe("what goes wrong with a trace", () => {
   test("a closed listener is reported, and the trace ends", async () => {
     const admin = await startAdmin({ "GET /debug/trace": (_, response) => void response.write(": ready\n\n") });

@@ -5,6 +5,7 @@ import type { Io } from "../io.ts";
 import { actions } from "./actions.ts";
 import { withExamples } from "./examples.ts";
 import { addConnectOptions, clusterFlags, parsePort } from "../options/connect-options.ts";
+import { parseTraceIdOption } from "../options/trace-id-option.ts";
 
 /** Adds `trace`. @param requestArgs the arguments after `--`. */
 export function addTraceCommand(program: Command, io: Io, requestArgs: readonly string[] | undefined): void {
@@ -17,10 +18,16 @@ export function addTraceCommand(program: Command, io: Io, requestArgs: readonly 
     "proxyctl trace gateway/web --port 8080 -- http://chat.example.com/v1/models",
     "proxyctl trace --address :15000 -- -H 'x-user: ada' /v1/models",
     "proxyctl trace gateway/web --expression 'request.method == \"POST\"'",
+    "proxyctl trace gateway/web --trace-id 4bf92f3577b34da6a3ce929d0e0e4736",
     "proxyctl trace --file trace.jsonl",
   )
     .option("-p, --port <port>", "port of the listener that gets the request (default: that of the URL)", parsePort)
     .option("--expression <cel>", "trace the next request for which this is true")
+    .option(
+      "--trace-id <id>",
+      "explain kept denials of this trace, or trace its next request; with a request, send it as part of this trace (an id, or a traceparent)",
+      parseTraceIdOption,
+    )
     .addOption(new Option("--raw", "print the events as JSON Lines").conflicts("plain"))
     .option("--plain", "print lines, on a terminal too")
     .addOption(
@@ -28,6 +35,7 @@ export function addTraceCommand(program: Command, io: Io, requestArgs: readonly 
         "address",
         "port",
         "expression",
+        "traceId",
         "namespace",
         ...clusterFlags,
       ]),

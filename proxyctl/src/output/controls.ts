@@ -3,11 +3,7 @@
  * servers. Sequences of this program carry a mark that no such text can contain.
  */
 
-/**
- * C0 and C1 controls and DEL (ECMA-48 §5), the line and paragraph separators, and the controls of bidirectional text
- * (Unicode UAX #9 §2), which change the order in which the rest of a line is shown.
- */
-const controls = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+import { controls, visibleControl } from "@gatewayproxy/runtime/visible-controls";
 
 /** The mark before each sequence of this program. It is random, so that no text from outside can contain it. */
 const mark = `\u001b${crypto.randomUUID()}`;
@@ -35,13 +31,13 @@ export function withoutOwnSequences(text: string): string {
 
 /** Makes every control character of a line visible, such as `\x1b` or `\u202e`. */
 export function withoutControls(text: string): string {
-  return text.replaceAll(controls, visible);
+  return text.replaceAll(controls, visibleControl);
 }
 
 /** Escapes the control characters of a JSON text, which can only be inside strings (RFC 8259 §7). */
 export function withJsonEscapes(json: string): string {
   return json.replaceAll(controls, (character) => {
-    return character === "\n" || character === "\t" ? character : escapeOf(character, "u", 4);
+    return character === "\n" || character === "\t" ? character : jsonEscape(character);
   });
 }
 
@@ -63,14 +59,10 @@ function ownText(sequence: string): string {
 
 function escapeControls(text: string): string {
   return text.replaceAll(controls, (character) => {
-    return character === "\n" || character === "\t" ? character : visible(character);
+    return character === "\n" || character === "\t" ? character : visibleControl(character);
   });
 }
 
-function visible(character: string): string {
-  return character > "\u00ff" ? escapeOf(character, "u", 4) : escapeOf(character, "x", 2);
-}
-
-function escapeOf(character: string, letter: "u" | "x", digits: number): string {
-  return `\\${letter}${character.charCodeAt(0).toString(16).padStart(digits, "0")}`;
+function jsonEscape(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }

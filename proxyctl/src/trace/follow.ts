@@ -31,7 +31,7 @@ export async function followTrace(options: FollowOptions): Promise<void> {
   const { admin, sink, ownRequest, clock, signal } = options;
   const expression = options.expression ?? (ownRequest === undefined ? undefined : expressionFor(ownRequest.request));
   const stop = new AbortController();
-  const stream = await admin.trace(expression, AbortSignal.any([signal, stop.signal]));
+  const stream = await admin.trace({ expression }, AbortSignal.any([signal, stop.signal]));
   let sent: Promise<ClientResponse> | undefined;
   let isFinished = false;
   try {

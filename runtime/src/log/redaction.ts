@@ -120,6 +120,22 @@ export function isSecretExpression(source: string): boolean {
   return names.some(isSecretName);
 }
 
+/**
+ * Returns a function that says whether the value of an expression may be a secret, as `isSecretExpression` does. It reads
+ * the expression again only after the names of `addSecretNames` have changed.
+ */
+export function secretExpressionCheck(source: string): () => boolean {
+  let isSecret = false;
+  let names = -1;
+  return () => {
+    if (names !== configuredNames.size) {
+      names = configuredNames.size;
+      isSecret = isSecretExpression(source);
+    }
+    return isSecret;
+  };
+}
+
 /** The variables themselves, not a header or a parameter of that name. */
 const identityVariable = /(?<![\w.'"-])(?:jwt|apiKey)(?=\s*[.[])/g;
 

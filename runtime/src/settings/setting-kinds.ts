@@ -33,6 +33,18 @@ export function integer(min: number, max: number): SettingKind<number> {
   };
 }
 
+/** Accepts a decimal number between `min` and `max`, inclusive. */
+export function number(min: number, max: number): SettingKind<number> {
+  return {
+    placeholder: "N",
+    accepted: `a number from ${min} to ${max}`,
+    parse(value) {
+      const parsed = Number(value);
+      return /^\d+(?:\.\d+)?$/.test(value) && parsed >= min && parsed <= max ? parsed : undefined;
+    },
+  };
+}
+
 /** Accepts true or false. On the command line the flag alone means true. */
 export const toggle: SettingKind<boolean> = {
   placeholder: "",

@@ -12,7 +12,15 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export type OtlpProtocol = "grpc" | "http/protobuf";
 
 /** A signal of OpenTelemetry, as in the names of variables. */
-export type Signal = "TRACES" | "METRICS";
+export type Signal = "TRACES" | "METRICS" | "LOGS";
+
+/** The bounds of a queue of exports in each thread. */
+export interface BatchSettings {
+  readonly scheduledDelayMs: number;
+  readonly exportTimeoutMs: number;
+  readonly maxQueueSize: number;
+  readonly maxExportBatchSize: number;
+}
 
 /** Reads variables. An empty one counts as unset, as the specification says. */
 export class VariableReader {
@@ -94,6 +102,22 @@ export class VariableReader {
     return pairs;
   }
 
+  /** Whether the exporter of a signal is `otlp` and not `none`; undefined if the variable is not set. */
+  isExported(signal: Signal): boolean | undefined {
+    const variable = `OTEL_${signal}_EXPORTER`;
+    const exporters = this.list(variable);
+    const isKnown = exporters.every((name) => name === "otlp" || name === "none");
+    if (isKnown && exporters.length <= 1) return exporters.length === 0 ? undefined : exporters[0] === "otlp";
+    this.reject(variable, "one of otlp, none");
+    return false;
+  }
+
+  /** Whether a variable names the endpoint of a signal, or that of all signals. */
+  hasEndpoint(signal: Signal): boolean {
+    const variables = [`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`, "OTEL_EXPORTER_OTLP_ENDPOINT"];
+    return variables.some((name) => this.text(name) !== undefined);
+  }
+
   /** Reads how a signal is sent, and validates what the exporter reads. */
   exporter(signal: Signal, defaultProtocol: OtlpProtocol): OtlpProtocol {
     for (const prefix of [`OTEL_EXPORTER_OTLP_${signal}`, "OTEL_EXPORTER_OTLP"]) {
@@ -117,6 +141,18 @@ export class VariableReader {
     const serviceName = this.text("OTEL_SERVICE_NAME");
     if (serviceName !== undefined) attributes["service.name"] = serviceName;
     return attributes;
+  }
+
+  /** Reads the bounds of a queue. @param prefix of its variables. @param delayMs the default time between exports. */
+  batch(prefix: "OTEL_BSP" | "OTEL_BLRP", delayMs: number): BatchSettings {
+    const maxQueueSize = this.integer(`${prefix}_MAX_QUEUE_SIZE`, 1, 1_000_000) ?? 2_048;
+    const maxExportBatchSize = this.integer(`${prefix}_MAX_EXPORT_BATCH_SIZE`, 1, 100_000) ?? 512;
+    return {
+      scheduledDelayMs: this.integer(`${prefix}_SCHEDULE_DELAY`, 1, 3_600_000) ?? delayMs,
+      exportTimeoutMs: this.integer(`${prefix}_EXPORT_TIMEOUT`, 1, 3_600_000) ?? 30_000,
+      maxQueueSize,
+      maxExportBatchSize: Math.min(maxExportBatchSize, maxQueueSize),
+    };
   }
 
   /** Returns the problems of these variables as a result; undefined for none. */

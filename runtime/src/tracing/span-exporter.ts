@@ -2,15 +2,7 @@
  * Exports spans by OTLP, with the exporters and the batch processor of the OpenTelemetry SDK. Only processes that export
  * traces load this module (`open-tracing.ts`).
  */
-import {
-  type Attributes,
-  diag,
-  DiagLogLevel,
-  type HrTime,
-  ROOT_CONTEXT,
-  SpanKind,
-  SpanStatusCode,
-} from "@opentelemetry/api";
+import { type HrTime, ROOT_CONTEXT, SpanKind, SpanStatusCode } from "@opentelemetry/api";
 import { type Resource, resourceFromAttributes } from "@opentelemetry/resources";
 import {
   BatchSpanProcessor,
@@ -19,7 +11,9 @@ import {
   type SpanExporter,
   TraceIdRatioBasedSampler,
 } from "@opentelemetry/sdk-trace";
-import type { FinishedSpan, SpanAttributes, SpanSink } from "./span.ts";
+import { attributesOf } from "./attributes.ts";
+import { reportDiagnostics } from "./diagnostics.ts";
+import type { FinishedSpan, SpanSink } from "./span.ts";
 import type { TracingSettings } from "./tracing-settings.ts";
 
 /** Observes the export. */
@@ -36,7 +30,7 @@ export async function openSpanExporter(
   scope: { readonly name: string; readonly version: string },
   observer: ExportObserver,
 ): Promise<SpanSink> {
-  setDiagnostics(observer);
+  reportDiagnostics((message) => observer.problem(message));
   return new BatchedSpans(await openExporter(settings), settings, scope, observer);
 }
 
@@ -54,13 +48,6 @@ async function openExporter({ protocol }: TracingSettings): Promise<SpanExporter
   }
   const { OTLPTraceExporter } = await import("@opentelemetry/exporter-trace-otlp-proto");
   return new OTLPTraceExporter();
-}
-
-function setDiagnostics(observer: ExportObserver): void {
-  const ignore = (): void => undefined;
-  const report = (message: string): void => observer.problem(message.slice(0, 500));
-  const logger = { error: report, warn: report, info: ignore, debug: ignore, verbose: ignore };
-  diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true });
 }
 
 /** A bounded queue of spans. The spans of a request are queued together, or dropped together. */
@@ -179,13 +166,4 @@ function stateOf(tracestate: string | undefined) {
 function hrTime(ms: number): HrTime {
   const seconds = Math.floor(ms / 1_000);
   return [seconds, Math.round((ms - seconds * 1_000) * 1_000_000)];
-}
-
-function attributesOf(attributes: SpanAttributes): Attributes {
-  const present: Attributes = {};
-  for (const name in attributes) {
-    const value = attributes[name];
-    if (value !== undefined) present[name] = typeof value === "object" ? [...value] : value;
-  }
-  return present;
 }

@@ -1,6 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { Propagation, type Propagator } from "./propagation.ts";
-import { parseB3Multi, parseB3Single, parseTraceparent, validBaggage, validTracestate } from "./trace-context.ts";
+import {
+  parseB3Multi,
+  parseB3Single,
+  parseTraceparent,
+  parseTraceReference,
+  validBaggage,
+  validTracestate,
+} from "./trace-context.ts";
 
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
 const spanId = "00f067aa0ba902b7";
@@ -125,5 +132,29 @@ describe("propagation", () => {
 
   test("removes the fields of the caller, in any case", () => {
     expect(new Propagation(["tracecontext", "baggage"]).without(fields)).toEqual(["x-user", "ann"]);
+  });
+});
+
+describe("a trace that a person names", () => {
+  const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
+  const parent = { traceId, spanId: "00f067aa0ba902b7", isSampled: true };
+
+  test.each([
+    [traceId, { traceId, parent: undefined }],
+    [` ${traceId.toUpperCase()}\n`, { traceId, parent: undefined }],
+    [`00-${traceId}-00f067aa0ba902b7-01`, { traceId, parent }],
+  ])("%s", (text, reference) => {
+    expect(parseTraceReference(text)).toEqual(reference);
+  });
+
+  test.each([
+    "",
+    "0".repeat(32),
+    traceId.slice(1),
+    `${traceId}0`,
+    `0x${traceId.slice(2)}`,
+    `00-${traceId}-00f067aa0ba902b7`,
+  ])("is not %j", (text) => {
+    expect(parseTraceReference(text)).toBeUndefined();
   });
 });

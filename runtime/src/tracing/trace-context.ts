@@ -40,6 +40,19 @@ export function parseTraceparent(value: string | undefined): RemoteContext | und
   return { traceId, spanId, isSampled: (Number.parseInt(flags, 16) & sampledFlag) !== 0 };
 }
 
+/** What `parseTraceReference` accepts, for messages. */
+export const acceptedTraceReference = "a trace id of 32 hexadecimal digits that are not all zeros, or a traceparent";
+
+/** Parses a trace id, or a `traceparent`, as a person copies it. Undefined if it is neither; no span for a trace id. */
+export function parseTraceReference(
+  text: string,
+): { readonly traceId: string; readonly parent: RemoteContext | undefined } | undefined {
+  const value = text.trim().toLowerCase();
+  if (/^[0-9a-f]{32}$/.test(value)) return value === noTraceId ? undefined : { traceId: value, parent: undefined };
+  const parent = parseTraceparent(value);
+  return parent === undefined ? undefined : { traceId: parent.traceId, parent };
+}
+
 /** Renders `traceparent` in version 00. */
 export function renderTraceparent(traceId: string, spanId: string, isSampled: boolean): string {
   return `00-${traceId}-${spanId}-${isSampled ? "01" : "00"}`;

@@ -1,6 +1,6 @@
 /** The variables of the OpenTelemetry specification that configure traces. */
 import type { Result } from "../text/problem.ts";
-import { type Environment, type OtlpProtocol, VariableReader } from "./otel-variables.ts";
+import { type BatchSettings, type Environment, type OtlpProtocol, VariableReader } from "./otel-variables.ts";
 import { type Propagator, propagatorNames } from "./propagation.ts";
 import { samplerNames, type SamplerSettings } from "./sampling.ts";
 
@@ -11,17 +11,10 @@ export interface TracingSettings {
   readonly propagators: readonly Propagator[];
   /** Of OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, without defaults of the program. */
   readonly resource: Readonly<Record<string, string>>;
+  /** Of the queue of spans. */
   readonly batch: BatchSettings;
   /** The values of OTEL_SEMCONV_STABILITY_OPT_IN. */
   readonly semconvOptIn: readonly string[];
-}
-
-/** The bounds of the queue of spans in each thread. */
-export interface BatchSettings {
-  readonly scheduledDelayMs: number;
-  readonly exportTimeoutMs: number;
-  readonly maxQueueSize: number;
-  readonly maxExportBatchSize: number;
 }
 
 /** The defaults that differ between programs. */
@@ -36,20 +29,19 @@ export interface TracingDefaults {
   readonly resource: Readonly<Record<string, string>>;
 }
 
-const endpointVariables = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"] as const;
 const defaultSampler: SamplerSettings = { isParentBased: true, ratio: 1 };
 
 /** Reads the settings of traces; `value` is undefined if they are off. */
 export function readTracingSettings(env: Environment, defaults: TracingDefaults): Result<TracingSettings | undefined> {
   const reader = new VariableReader(env);
   const isDisabled = reader.boolean("OTEL_SDK_DISABLED") === true;
-  const isOn = readExporter(reader, defaults) && !isDisabled;
+  const isOn = isSwitchedOn(reader, defaults) && !isDisabled;
   const settings: TracingSettings = {
     protocol: reader.exporter("TRACES", defaults.protocol ?? "http/protobuf"),
     sampler: readSampler(reader, defaults),
     propagators: readPropagators(reader),
     resource: reader.resource(defaults.resource),
-    batch: readBatch(reader),
+    batch: reader.batch("OTEL_BSP", 5_000),
     semconvOptIn: readSemconvOptIn(env),
   };
   // Variables of traces that are off must not prevent a start: they may be those of a whole cluster.
@@ -62,15 +54,9 @@ export function readSemconvOptIn(env: Environment): readonly string[] {
   return new VariableReader(env).list("OTEL_SEMCONV_STABILITY_OPT_IN");
 }
 
-function readExporter(reader: VariableReader, { isOn = false, endpointSwitchesOn }: TracingDefaults): boolean {
-  const exporters = reader.list("OTEL_TRACES_EXPORTER");
-  const unknown = exporters.find((name) => name !== "otlp" && name !== "none");
-  if (unknown !== undefined || exporters.length > 1) {
-    reader.reject("OTEL_TRACES_EXPORTER", "one of otlp, none");
-    return false;
-  }
-  if (exporters.length === 1) return exporters[0] === "otlp";
-  return isOn || (endpointSwitchesOn && endpointVariables.some((name) => reader.text(name) !== undefined));
+/** Without an exporter, an endpoint may switch traces on. */
+function isSwitchedOn(reader: VariableReader, { isOn = false, endpointSwitchesOn }: TracingDefaults): boolean {
+  return reader.isExported("TRACES") ?? (isOn || (endpointSwitchesOn && reader.hasEndpoint("TRACES")));
 }
 
 function readSampler(reader: VariableReader, { sampler = defaultSampler }: TracingDefaults): SamplerSettings {
@@ -96,15 +82,4 @@ function readPropagators(reader: VariableReader): readonly Propagator[] {
     reader.reject("OTEL_PROPAGATORS", `none, or a list of ${propagatorNames.join(", ")}`);
   }
   return [...new Set(known)];
-}
-
-function readBatch(reader: VariableReader): BatchSettings {
-  const maxQueueSize = reader.integer("OTEL_BSP_MAX_QUEUE_SIZE", 1, 1_000_000) ?? 2_048;
-  const maxExportBatchSize = reader.integer("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 1, 100_000) ?? 512;
-  return {
-    scheduledDelayMs: reader.integer("OTEL_BSP_SCHEDULE_DELAY", 1, 3_600_000) ?? 5_000,
-    exportTimeoutMs: reader.integer("OTEL_BSP_EXPORT_TIMEOUT", 1, 3_600_000) ?? 30_000,
-    maxQueueSize,
-    maxExportBatchSize: Math.min(maxExportBatchSize, maxQueueSize),
-  };
 }

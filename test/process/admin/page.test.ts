@@ -377,6 +377,27 @@ stringData: { apiKey: secret-of-the-provider }
     expect(await page.getByLabel("Event", { exact: true }).innerText()).toContain('"status": 200');
   });
 
+  test("links the trace of a recorded request to the backend of the setting", async () => {
+    const template = "https://jaeger.example.com/trace/{traceId}?uiFind={spanId}&q=\"<x>'";
+    const started = await startAdminProxy((await startBackend()).port, [], ["--trace-url-template", template]);
+    const page = await open(started, "#trace");
+    const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
+    const record = async (headers: Record<string, string>): Promise<void> => {
+      await page.getByRole("button", { name: "Record" }).click();
+      await page.getByText("Waiting for a request").waitFor();
+      await fetch(started.url, { headers });
+      await page.getByText("The request has ended").waitFor();
+    };
+    await record({ traceparent: `00-${traceId}-00f067aa0ba902b7-01` });
+    const link = page.getByRole("link", { name: traceId });
+    expect(await link.getAttribute("href")).toBe(
+      `https://jaeger.example.com/trace/${traceId}?uiFind=00f067aa0ba902b7&q="<x>'`,
+    );
+    expect(await link.getAttribute("rel")).toBe("noopener noreferrer");
+    await record({});
+    expect(await page.getByRole("link", { name: traceId }).count()).toBe(0);
+  });
+
   test.each(["", "#limits"])(
     "reports once that the proxy does not respond, and still shows earlier data (%s)",
     async (path) => {

@@ -142,3 +142,40 @@ test("a request with an invalid head is reported to watches without an expressio
   expect(certain.events).toEqual([]);
   certain.close();
 });
+
+test("a trace id selects the request, and finds the denials of its trace", async () => {
+  const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
+  const { proxy, url } = await startAdminProxy((await startBackend()).port, [
+    policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 3, unit: Hours }"]),
+  ]);
+  const send = async (id: string): Promise<number> =>
+    (await fetch(url, { headers: { traceparent: `00-${id}-00f067aa0ba902b7-01` } })).status;
+  const traceparent = `00-${traceId}-00f067aa0ba902b7-01`;
+  const watches = await Promise.all([traceId, traceparent].map((id) => openTrace(proxy.admin, `?trace_id=${id}`)));
+  expect(await send("a".repeat(32))).toBe(200);
+  expect((await fetch(url)).status).toBe(200);
+  expect(await send(traceId)).toBe(200);
+  for (const { ended } of watches) {
+    expect(messagesOf(await ended, "requestStarted")).toMatchObject([{ traceId, spanId: "00f067aa0ba902b7" }]);
+  }
+  expect(await send(traceId)).toBe(429);
+  const denials = async (id: string): Promise<unknown> =>
+    JSON.parse((await sendToAdmin(`${proxy.admin}/limits/decisions?trace_id=${id}`)).text);
+  expect(await denials(traceId)).toMatchObject({ decisions: [{ traceId, policy: "default/p" }] });
+  expect(await denials("a".repeat(32))).toMatchObject({ decisions: [] });
+});
+
+test.each(["/debug/trace", "/limits/decisions"])(
+  "%s rejects what is no trace id, with what is accepted",
+  async (path) => {
+    const { proxy } = await startAdminProxy((await startBackend()).port);
+    for (const id of ["abc", "0".repeat(32)]) {
+      const { status, text } = await sendToAdmin(`${proxy.admin}${path}?trace_id=${id}`);
+      expect(status).toBe(400);
+      expect(adminErrorSchema.parse(JSON.parse(text))).toEqual({
+        error: `trace_id=${id} is neither the id of a trace nor a traceparent`,
+        hint: "trace_id is a trace id of 32 hexadecimal digits that are not all zeros, or a traceparent",
+      });
+    }
+  },
+);

@@ -132,7 +132,7 @@ imagePullSecrets:
 {{- with .Values.telemetry }}
 {{- if .traces.endpoint }}{{ $variables = append $variables (include "gateway-proxy.tracingEnv" $) }}{{ end }}
 {{- if .metrics.endpoint }}{{ $variables = append $variables (include "gateway-proxy.metricsEnv" $) }}{{ end }}
-{{- $isExported := or .traces.endpoint .metrics.endpoint }}
+{{- $isExported := or .traces.endpoint .metrics.endpoint .accessLog.otlp.endpoint }}
 {{- if and $isExported .traces.resourceAttributes }}
 {{- $pairs := list }}
 {{- range $name, $value := .traces.resourceAttributes }}{{ $pairs = append $pairs (printf "%s=%s" $name (urlquery $value | replace "+" "%20")) }}{{ end }}
@@ -175,19 +175,50 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{/* Parameters with which the proxies of the class export traces and metrics. */}}
-{{- define "gateway-proxy.telemetryParameters" -}}
-spec:
-  template:
-    spec:
-      containers:
-        - name: proxy
-          env:
-            {{- include "gateway-proxy.telemetryEnv" . | nindent 12 }}
-            {{- if .Values.telemetry.traces.endpoint }}
-            - { name: TRACE_CLIENT_SAMPLING, value: {{ .Values.telemetry.traces.clientSampling }} }
-            - { name: TRACE_ALWAYS, value: {{ .Values.telemetry.traces.always }} }
-            {{- end }}
+{{/* Variables of the access log that differ from their defaults. */}}
+{{- define "gateway-proxy.accessLogEnv" -}}
+{{- with .Values.telemetry.accessLog }}
+{{- $fields := .fields | join "\n" }}
+{{- if ne .mode "on" }}
+- { name: ACCESS_LOG, value: {{ .mode | quote }} }
+{{- end }}
+{{- if lt (float64 .successRatio) 1.0 }}
+- { name: ACCESS_LOG_SUCCESS_RATIO, value: {{ .successRatio | quote }} }
+- { name: ACCESS_LOG_SLOW, value: {{ .slow }} }
+{{- end }}
+{{- with .filter }}
+- { name: ACCESS_LOG_FILTER, value: {{ . | quote }} }
+{{- end }}
+{{- if ne $fields "*" }}
+- { name: ACCESS_LOG_FIELDS, value: {{ $fields | quote }} }
+{{- end }}
+{{- with .template }}
+- { name: ACCESS_LOG_TEMPLATE, value: {{ . | quote }} }
+{{- end }}
+{{- if not .stdout }}
+- { name: ACCESS_LOG_STDOUT, value: "off" }
+{{- end }}
+{{- with .otlp }}{{ if .endpoint }}
+- { name: OTEL_LOGS_EXPORTER, value: otlp }
+- { name: OTEL_EXPORTER_OTLP_LOGS_ENDPOINT, value: {{ eq .protocol "grpc" | ternary .endpoint (printf "%s/v1/logs" (.endpoint | trimSuffix "/")) | quote }} }
+- { name: OTEL_EXPORTER_OTLP_LOGS_PROTOCOL, value: {{ .protocol }} }
+{{- if .headersSecret.name }}
+- name: OTEL_EXPORTER_OTLP_LOGS_HEADERS
+  valueFrom: { secretKeyRef: { name: {{ .headersSecret.name }}, key: {{ .headersSecret.key }}, optional: true } }
+{{- end }}
+{{- end }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* Variables with which the proxies of the class export telemetry and log requests; nothing for the defaults. */}}
+{{- define "gateway-proxy.proxyTelemetryEnv" -}}
+{{- $variables := list (include "gateway-proxy.telemetryEnv" .) }}
+{{- with .Values.telemetry.traces }}{{ if .endpoint }}
+{{- $variables = append $variables (printf "- { name: TRACE_CLIENT_SAMPLING, value: %s }" .clientSampling) }}
+{{- $variables = append $variables (printf "- { name: TRACE_ALWAYS, value: %s }" .always) }}
+{{- end }}{{ end }}
+{{- $variables = append $variables (include "gateway-proxy.accessLogEnv" . | trim) }}
+{{- $variables | compact | join "\n" }}
 {{- end }}
 
 {{/* The sidecar that proxy pods get from the rate limit service. It starts before the proxy and ends after it. */}}
@@ -258,11 +289,10 @@ spec:
 {{- $_ := mergeOverwrite $merged.spec.template.spec (dict "initContainers" $init "volumes" $volumes) }}
 {{- $_ := set $parameters "deployment" $merged }}
 {{- end }}
-{{- if include "gateway-proxy.telemetryEnv" . }}
+{{- $env := include "gateway-proxy.proxyTelemetryEnv" . | fromYamlArray }}
+{{- if $env }}
 {{- $own := $parameters.deployment | default dict }}
 {{- if kindIs "string" $own }}{{ $own = fromYaml $own }}{{ end }}
-{{- $traced := include "gateway-proxy.telemetryParameters" . | fromYaml }}
-{{- $env := (first $traced.spec.template.spec.containers).env }}
 {{- $containers := list }}
 {{- $proxy := dict "name" "proxy" }}
 {{- range dig "spec" "template" "spec" "containers" list $own }}
@@ -273,9 +303,9 @@ spec:
 {{- $variables := list }}
 {{- range $env }}{{ if not (has .name $names) }}{{ $variables = append $variables . }}{{ end }}{{ end }}
 {{- $_ := set $proxy "env" (concat $variables ($proxy.env | default list)) }}
-{{- $_ := mergeOverwrite $traced (deepCopy $own) }}
-{{- $_ := set $traced.spec.template.spec "containers" (prepend $containers $proxy) }}
-{{- $_ := set $parameters "deployment" $traced }}
+{{- $deployment := mergeOverwrite (dict "spec" (dict "template" (dict "spec" dict))) (deepCopy $own) }}
+{{- $_ := set $deployment.spec.template.spec "containers" (prepend $containers $proxy) }}
+{{- $_ := set $parameters "deployment" $deployment }}
 {{- end }}
 {{- toYaml $parameters }}
 {{- end }}

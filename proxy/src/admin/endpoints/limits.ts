@@ -2,7 +2,8 @@
 import type { Decisions } from "@gatewayproxy/admin-api/decisions";
 import type { Limits, LimitsReset } from "@gatewayproxy/admin-api/limits";
 import { type AdminEndpoint, type AdminError, reject } from "../endpoint.ts";
-import { readInteger } from "../parameters.ts";
+import type { DecisionQuery } from "../decision-ring.ts";
+import { readInteger, readTraceId } from "../parameters.ts";
 import type { ResetRequest } from "../reset-selection.ts";
 
 /** @param collect Called with the maximum number of counters. */
@@ -44,12 +45,19 @@ export function limitsResetEndpoint(
   };
 }
 
-/** @param find Called with the request's id, or undefined for all. */
-export function decisionsEndpoint(find: (id: string | undefined) => Promise<Decisions>): AdminEndpoint {
+/** @param find Called with the ids of the request and of its trace, as far as they are given. */
+export function decisionsEndpoint(find: (query: DecisionQuery) => Promise<Decisions>): AdminEndpoint {
   return {
     path: "/limits/decisions",
-    query: ["id=REQUEST_ID"],
-    summary: "Why a request was denied, by the x-request-id of its response; without id, all stored denials.",
-    methods: { GET: async ({ query }) => ({ kind: "json", value: await find(query.get("id") ?? undefined) }) },
+    query: ["id=REQUEST_ID", "trace_id=TRACE_ID"],
+    summary:
+      "Why a request was denied, by the x-request-id of its response, or by its trace; without either, all stored denials.",
+    methods: {
+      async GET({ query }) {
+        const traceId = readTraceId(query);
+        if (typeof traceId === "object") return traceId;
+        return { kind: "json", value: await find({ id: query.get("id") ?? undefined, traceId }) };
+      },
+    },
   };
 }

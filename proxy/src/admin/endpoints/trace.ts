@@ -5,12 +5,15 @@
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { parseExpression } from "../../cel/expression.ts";
+import { readTraceId } from "../parameters.ts";
 import { type AdminResponse, type AdminEndpoint, type AdminRequest, type EventSink, reject } from "../endpoint.ts";
 
 /** A watch of one client. */
 export interface WatchOptions {
   /** A valid condition in CEL; absent: any request. */
   readonly expression: string | undefined;
+  /** The trace of the request; absent: any, or none. */
+  readonly traceId?: string | undefined;
   /** Called for each event of the watched request, in its order. */
   readonly onEvent: (event: TraceEvent) => void;
   /** Called when the request has ended, or when no request can be watched any more. */
@@ -23,13 +26,14 @@ export type WatchNext = (options: WatchOptions) => Promise<() => void>;
 /** Interval of comments that distinguish a long wait from a broken connection. */
 const keepAliveMs = 1_000;
 
-/** The endpoint of traces. An invalid expression gets a 400. A comment each second by `clock` keeps the stream open. */
+/** The endpoint of traces. An invalid expression or trace id gets a 400. A comment each second by `clock` keeps the stream open. */
 export function traceEndpoint(watch: WatchNext, clock: Clock): AdminEndpoint {
   const handler = (request: AdminRequest): AdminResponse => respondTrace(watch, clock, request);
   return {
     path: "/debug/trace",
-    query: ["expression=CEL"],
-    summary: "Streams the events of the next request, or the next that meets a condition, as server-sent events.",
+    query: ["expression=CEL", "trace_id=TRACE_ID"],
+    summary:
+      "Streams the events of the next request, or the next that meets a condition or belongs to a trace, as server-sent events.",
     methods: { GET: handler, POST: handler },
   };
 }
@@ -47,20 +51,25 @@ function respondTrace(watch: WatchNext, clock: Clock, { query }: AdminRequest): 
       );
     }
   }
-  return { kind: "events", send: (sink, signal) => sendTrace(watch, clock, { expression, sink, signal }) };
+  const traceId = readTraceId(query);
+  if (typeof traceId === "object") return traceId;
+  return { kind: "events", send: (sink, signal) => sendTrace(watch, clock, { expression, traceId, sink, signal }) };
 }
 
-interface Destination {
-  readonly expression: string | undefined;
+interface Destination extends Pick<WatchOptions, "expression" | "traceId"> {
   readonly sink: EventSink;
   readonly signal: AbortSignal;
 }
 
-async function sendTrace(watch: WatchNext, clock: Clock, { expression, sink, signal }: Destination): Promise<void> {
+async function sendTrace(
+  watch: WatchNext,
+  clock: Clock,
+  { expression, traceId, sink, signal }: Destination,
+): Promise<void> {
   const ended = Promise.withResolvers<undefined>();
   const onEnd = (): void => ended.resolve(undefined);
   signal.addEventListener("abort", onEnd, { once: true });
-  const stop = await watch({ expression, onEvent: (event) => sink.data(JSON.stringify(event)), onEnd });
+  const stop = await watch({ expression, traceId, onEvent: (event) => sink.data(JSON.stringify(event)), onEnd });
   sink.comment("ready");
   let hasEnded = false;
   const keepAlive = (): void => {

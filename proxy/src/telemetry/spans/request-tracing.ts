@@ -3,7 +3,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { newSpanId, newTraceId } from "@gatewayproxy/runtime/ids";
 import type { Tracing } from "@gatewayproxy/runtime/open-tracing";
 import type { FinishedSpan } from "@gatewayproxy/runtime/span";
-import { isDeniedOrFailed } from "../access-log.ts";
+import { isDeniedOrFailed } from "../access-log/selection.ts";
 import type { RequestRecord } from "../request-record.ts";
 import { genAiAttributes, genAiName } from "./gen-ai-attributes.ts";
 import { type AttemptSpan, RequestSpan, type ServiceCallSpan } from "./request-span.ts";

@@ -3,7 +3,7 @@
  * `gatewayproxy.`. Texts of clients are redacted and cut as in the access log; queries and bodies are not shown.
  */
 import type { SpanAttributes } from "@gatewayproxy/runtime/span";
-import { entriesWith, globalOutcomes } from "../access-log.ts";
+import { entriesWith, globalOutcomes } from "../access-log/log-line.ts";
 import type { RequestRecord } from "../request-record.ts";
 import { shownPath, shownText } from "../shown-text.ts";
 import type { AttemptSpan, RequestSpan, ServiceCallSpan } from "./request-span.ts";

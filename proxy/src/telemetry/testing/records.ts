@@ -1,5 +1,6 @@
 /** Records of requests and limits for tests; what a test does not name has a plain default. */
 import type { LocalLimit } from "../../ir/limit.ts";
+import type { ViewedRequest } from "../access-log/ended-request.ts";
 import type { RequestRecord } from "../request-record.ts";
 
 /** A GET of `/items` with a 200 response from the backend. */
@@ -46,6 +47,13 @@ export function recordOf(record: Partial<RequestRecord>): RequestRecord {
     globalDecisions: [],
     ...record,
   };
+}
+
+/** What expressions read of the request of a record. @param rawHeaders names and values in turn. */
+export function viewedOf(record: RequestRecord, rawHeaders: readonly string[] = []): ViewedRequest {
+  const { method, path, authority, scheme, sourceAddress, route = "" } = record;
+  const request = { method, path, authority, scheme, sourceAddress };
+  return { view: { ...request, rawHeaders, route, gateway: "default/gateway" }, llm: undefined };
 }
 
 /** Ten requests a minute on the route `default/shop`. */

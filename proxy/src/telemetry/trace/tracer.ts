@@ -13,6 +13,8 @@ export interface TraceSubscription {
   readonly id: number;
   /** Shared by all workers: 0, or the number of the worker that found the request. */
   readonly claim: Int32Array;
+  /** The trace of the request; absent: any, or none. */
+  readonly traceId?: string | undefined;
   /** The condition; undefined: any request. */
   readonly matches: ((view: RequestView) => boolean) | undefined;
   readonly sink: TraceSink;
@@ -70,14 +72,15 @@ export class Tracer {
    * @param startMs monotonic time at which the request began.
    */
   claim(record: LoggedRequest, view: () => RequestView | undefined, startMs: number): RequestTrace | undefined {
-    const sinks = this.#subscriptions.length === 0 ? [] : this.#claim(view());
+    const sinks = this.#subscriptions.length === 0 ? [] : this.#claim(record, view());
     const log = this.#isLogging ? this.#log?.linesOf(record) : undefined;
     if (sinks.length === 0 && log === undefined) return undefined;
     return new RequestTrace(this.#clock, startMs, sinks, log);
   }
 
-  #claim(view: RequestView | undefined): readonly TraceSink[] {
-    const matching = this.#subscriptions.filter(({ matches }) => {
+  #claim(record: LoggedRequest, view: RequestView | undefined): readonly TraceSink[] {
+    const matching = this.#subscriptions.filter(({ traceId, matches }) => {
+      if (traceId !== undefined && record.traceId !== traceId) return false;
       return matches === undefined || (view !== undefined && matches(view));
     });
     this.#set(this.#subscriptions.filter((subscription) => !matching.includes(subscription)));

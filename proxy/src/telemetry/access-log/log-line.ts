@@ -1,82 +1,22 @@
 /**
- * The access log: one line per finished request. A path is logged without its query, since a query may hold a key.
- * Headers other than the user agent are not logged.
- *
- * The lines look like those of the loggers but are built here by one `JSON.stringify` of an object of constant shape. The
- * logging library would serialize and join the many fields one by one.
+ * The fields of a line of the access log. A path is logged without its query, since a query may hold a key. Headers other
+ * than the user agent are not logged.
  */
-import type { Clock } from "@gatewayproxy/runtime/clock";
-import { type Logger, withoutControls } from "@gatewayproxy/runtime/log";
-import type { LogDestination } from "@gatewayproxy/runtime/log-destination";
 import { unitsOfMoney } from "@gatewayproxy/runtime/money";
-import type { GlobalDecision } from "../ir/global-limit.ts";
-import type { LimitDecision } from "../ir/limit.ts";
-import type { RequestRecord } from "./request-record.ts";
-import { shownPath, shownText } from "./shown-text.ts";
-
-/**
- * `denied-and-failed` leaves out requests with a response below 500 from a backend that no limit denied, not even one
- * in mode Shadow.
- */
-export const accessLogModes = ["on", "off", "denied-and-failed"] as const;
-/** The requests that are logged. */
-export type AccessLogMode = (typeof accessLogModes)[number];
-
-/** Logs one finished request. */
-export type AccessLog = (record: RequestRecord) => void;
+import type { LogFields } from "../../cel/log-fields.ts";
+import type { GlobalDecision } from "../../ir/global-limit.ts";
+import type { LimitDecision } from "../../ir/limit.ts";
+import type { RequestRecord } from "../request-record.ts";
+import { shownPath, shownText } from "../shown-text.ts";
 
 /** The module name for log filters; the level of its lines is `info`. */
 export const accessLogModule = "proxy::access";
 
-/** Options of `createAccessLog`. */
-export interface AccessLogOptions {
-  /** The requests that are logged. */
-  readonly mode: AccessLogMode;
-  /** The logger of `accessLogModule`, whose level decides whether lines are written. */
-  readonly logger: Pick<Logger, "isLevelEnabled">;
-  /** Receives the lines. */
-  readonly destination: LogDestination;
-  /** The time of each line. */
-  readonly clock: Clock;
-}
+/** The fields of a line of JSON: those of the request between those of each line. */
+export type LogLine = { readonly level: "info"; readonly module: string; readonly msg: string } & LogFields;
 
-/** Creates the access log. */
-export function createAccessLog({ mode, logger, destination, clock }: AccessLogOptions): AccessLog {
-  if (mode === "off") return () => undefined;
-  const timestamp = createTimestamp(clock);
-  return (record) => {
-    if (mode === "denied-and-failed" && !isDeniedOrFailed(record)) return;
-    if (logger.isLevelEnabled("info")) {
-      destination.write(`${withoutControls(JSON.stringify(fieldsOf(timestamp(), record)))}\n`);
-    }
-  };
-}
-
-/** The time in ISO 8601, rendered once per millisecond, in which a busy worker finishes dozens of requests. */
-function createTimestamp(clock: Clock): () => string {
-  let renderedMs = Number.NaN;
-  let rendered = "";
-  return () => {
-    const nowMs = clock.nowMs();
-    if (nowMs !== renderedMs) {
-      renderedMs = nowMs;
-      rendered = new Date(nowMs).toISOString();
-    }
-    return rendered;
-  };
-}
-
-/**
- * Whether a limit denied the request, or would have in mode Shadow, the proxy itself responded, or the response has a status
- * of 500 or more.
- */
-export function isDeniedOrFailed({ reason, status, decisions, globalDecisions }: RequestRecord): boolean {
-  if (reason !== undefined || status >= 500) return true;
-  return [...decisions, ...globalDecisions].some(({ outcome }) => outcome === "denied" || outcome === "shadowDenied");
-}
-
-/** The fields in the order of the line: the request, its route, the outcome. `undefined` is left out of the line. */
-function fieldsOf(time: string, record: RequestRecord) {
+/** Returns the fields in the order of the line: the request, its route, the outcome. `undefined` is left out of the line. */
+export function lineOf(time: string, record: RequestRecord): LogLine {
   const { usage, decisions } = record;
   return {
     level: "info",
