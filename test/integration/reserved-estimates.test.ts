@@ -1,55 +1,15 @@
 /** Entries that reserve an estimate of each request, end to end. */
 import { once } from "node:events";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import { connect } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import type { TestGateway } from "../support/gateway.ts";
+import { HeldProvider, stream } from "../support/held-provider.ts";
 import { startGatewayTo } from "../support/llm-gateway.ts";
 
-/** A provider that responds when the test says so. */
-class Provider {
-  readonly held: ServerResponse[] = [];
-  #onArrival: () => void = () => undefined;
-
-  readonly respond = (request: IncomingMessage, response: ServerResponse): void => {
-    request.resume();
-    response.on("error", () => undefined);
-    if (request.method === "HEAD") {
-      response.end();
-      return;
-    }
-    request.on("end", () => {
-      this.held.push(response);
-      this.#onArrival();
-    });
-  };
-
-  onArrival(callback: () => void): void {
-    this.#onArrival = callback;
-  }
-
-  async next(): Promise<ServerResponse> {
-    if (this.held.length === 0) await new Promise<void>((resolve) => this.onArrival(resolve));
-    const response = this.held.shift();
-    if (response === undefined) throw new Error("no request has arrived");
-    return response;
-  }
-}
-
-function stream(response: ServerResponse, inputTokens: number, outputTokens: number): void {
-  const usage = {
-    prompt_tokens: inputTokens,
-    completion_tokens: outputTokens,
-    total_tokens: inputTokens + outputTokens,
-  };
-  response.writeHead(200, { "content-type": "text/event-stream" });
-  response.write(`data: ${JSON.stringify({ model: "m", choices: [{ index: 0, delta: { content: "x" } }] })}\n\n`);
-  response.end(`data: ${JSON.stringify({ model: "m", choices: [], usage })}\n\ndata: [DONE]\n\n`);
-}
-
 async function serve(...entries: readonly string[]) {
-  const provider = new Provider();
+  const provider = new HeldProvider();
   const { port } = await startBackend(provider.respond);
   const prices = "prices: { m: { input: '1', output: '1' } }";
   return { provider, gateway: await startGatewayTo("openai", port, entries, prices) };
