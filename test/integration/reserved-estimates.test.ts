@@ -198,3 +198,16 @@ test("a request that another limit denies holds nothing", async () => {
   expect(await ask(gateway)).toMatchObject({ status: 429 });
   expect(await remaining(gateway)).toBe("900");
 });
+
+test("a request that times out is charged its prompt, and holds nothing more", async () => {
+  const provider = new HeldProvider();
+  const { port } = await startBackend(provider.respond);
+  const entry = "{ tokens: 1000, unit: Hours, reserve: Estimate }";
+  const gateway = await startGatewayTo("openai", port, [entry], "", "timeouts: { request: 10s },");
+  const first = ask(gateway);
+  await provider.next();
+  expect(await remaining(gateway)).toBe("800");
+  gateway.clock.advance(10_000);
+  expect((await first).status).toBe(504);
+  await expect.poll(() => remaining(gateway)).toBe("900");
+});
