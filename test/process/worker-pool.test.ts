@@ -131,6 +131,42 @@ spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${backend.port} }
   expect([status, headers.get("x-ratelimit-remaining")]).toEqual([200, "600"]);
 });
 
+test("a thread counts the tokens of known models for all workers, once it has started", async () => {
+  const provider = new HeldProvider();
+  const backend = await startBackend(provider.respond);
+  const port = await freePort();
+  const llm = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: llm, namespace: default }
+spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${backend.port} } }
+`;
+  const route = routeManifest("chat", ["backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }]"]);
+  const entry = "{ tokens: 100000, unit: Hours, reserve: Estimate }";
+  const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", [entry]);
+  const text = manifests(gatewayManifest(port), llm, route, policy);
+  const { resources } = parseManifests([{ path: "all.yaml", text }]);
+  const pool = startWorkerPool(2, new FakeClock());
+  await pool.apply(packed(1, translate(resources, onLoopback)));
+  const url = `http://127.0.0.1:${port}/v1/chat/completions`;
+  // 200 tokens, of which bytes say 50.
+  const input = "\u0e3f ".repeat(100);
+  const body = JSON.stringify({ model: "gpt-4o", max_tokens: 1, messages: [{ role: "user", content: input }] });
+  const remaining = async () => Number((await fetch(url, { method: "HEAD" })).headers.get("x-ratelimit-remaining"));
+  const holdOf = async (): Promise<number> => {
+    const before = await remaining();
+    const asked = fetch(url, { method: "POST", body });
+    const response = await provider.next();
+    const held = before - (await remaining());
+    response.destroy();
+    await (await asked).text();
+    return held;
+  };
+  const byBytes = Math.ceil(Buffer.byteLength(body) / 4) + 1;
+  await expect.poll(holdOf, { timeout: 60_000 }).not.toBe(byBytes);
+  expect(await holdOf()).toBeGreaterThan(100);
+});
+
 test("a worker that replaces one that died reports an address that it cannot open", async () => {
   const port = await freePort();
   const { resources } = parseManifests([{ path: "all.yaml", text: gatewayManifest(port) }]);

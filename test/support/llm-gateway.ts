@@ -8,6 +8,7 @@ import {
   routeManifest,
   startGateway,
   type TestGateway,
+  type TestGatewayOptions,
 } from "./gateway.ts";
 
 export interface LlmGateway {
@@ -31,6 +32,7 @@ export function startGatewayTo(
   local: readonly string[],
   ai = "",
   rule = "",
+  options: TestGatewayOptions = {},
 ): Promise<TestGateway> {
   const backend = `
 apiVersion: gatewayproxy.dev/v1alpha1
@@ -42,5 +44,5 @@ spec: { ai: { provider: { ${provider}: {} }, host: 127.0.0.1, port: ${port}, ${a
     `{ ${rule} backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }] }`,
   ]);
   const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", local);
-  return startGateway(manifests(gatewayManifest(), backend, route, policy));
+  return startGateway(manifests(gatewayManifest(), backend, route, policy), options);
 }

@@ -4,7 +4,7 @@
  * them are released here.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { Worker } from "node:worker_threads";
+import { type MessagePort, Worker } from "node:worker_threads";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import { type AddressRules, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";
@@ -27,6 +27,7 @@ import type {
   WorkerStart,
 } from "./messages.ts";
 import { PortClaims } from "./port-claims.ts";
+import { TokenThread } from "./token-thread-host.ts";
 import { batchesOf, type PackedSnapshot, type PartKey } from "./snapshot-parts.ts";
 
 /** Start data of every worker, without the fields that are known later. */
@@ -83,6 +84,7 @@ export class WorkerPool {
   readonly #deaths = new Map<number, WorkerDeaths>();
   readonly #totals = new ThreadTotals<MetricsSnapshot>((counted) => withoutGauges(mergeMetrics(counted), metricTable));
   readonly #ports: PortClaims;
+  readonly #tokenThread: TokenThread;
   #snapshot: PackedSnapshot | undefined;
   #isLeaving = false;
   #isDraining = false;
@@ -92,6 +94,7 @@ export class WorkerPool {
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
     this.#ports = new PortClaims();
+    this.#tokenThread = new TokenThread(options.log);
     this.#logFilter = options.start.logFilter;
   }
 
@@ -191,6 +194,7 @@ export class WorkerPool {
         this.#options.counters.releaseLocksOf(number);
       }),
     );
+    await this.#tokenThread.close();
   }
 
   #start(number: number): void {
@@ -214,7 +218,9 @@ export class WorkerPool {
       onRestart(number);
       clock.setTimer(restartDelayMs, () => this.#start(number));
     };
-    const thread = new WorkerThread(this.#startOf(number), this.#options.heapMib, { onDeath, onTraced });
+    const onTokenPort = (port: MessagePort): void => this.#tokenThread.connect(port);
+    const events = { onDeath, onTraced, onTokenPort };
+    const thread = new WorkerThread(this.#startOf(number), this.#options.heapMib, events);
     this.#workers.set(number, thread);
     log.debug({ worker: number, generation: this.#snapshot?.frame.generation }, "worker started");
     if (this.#isLeaving) thread.leave();
@@ -246,6 +252,8 @@ interface ThreadEvents {
   /** Called once if the thread ends unexpectedly. */
   readonly onDeath: (cause: unknown) => void;
   readonly onTraced: WorkerPoolOptions["onTraced"];
+  /** Called with the port of the worker for the thread that counts tokens. */
+  readonly onTokenPort: (port: MessagePort) => void;
 }
 
 /** One thread and its pending queries. */
@@ -253,14 +261,16 @@ class WorkerThread {
   readonly thread: Worker;
   readonly #pending = new Map<string, (message: FromWorker) => void>();
   readonly #onTraced: ThreadEvents["onTraced"];
+  readonly #onTokenPort: ThreadEvents["onTokenPort"];
   /** The parts of the last snapshot that was sent. */
   #parts: ReadonlySet<PartKey> = new Set();
   #sent: Promise<unknown> = Promise.resolve();
   #requests = 0;
   #hasEnded = false;
 
-  constructor(start: WorkerStart, heapMib: number | undefined, { onDeath, onTraced }: ThreadEvents) {
+  constructor(start: WorkerStart, heapMib: number | undefined, { onDeath, onTraced, onTokenPort }: ThreadEvents) {
     this.#onTraced = onTraced;
+    this.#onTokenPort = onTokenPort;
     this.thread = new Worker(new URL("./worker.ts", import.meta.url), {
       workerData: start,
       name: `worker ${start.worker}`,
@@ -343,6 +353,10 @@ class WorkerThread {
       this.#onTraced(message.watch, message.event);
       return;
     }
+    if (message.kind === "tokenPort") {
+      this.#onTokenPort(message.port);
+      return;
+    }
     const response = responseKey(message);
     this.#pending.get(response)?.(message);
     this.#pending.delete(response);
@@ -354,7 +368,7 @@ class WorkerThread {
   }
 }
 
-function responseKey(message: Exclude<FromWorker, { kind: "traced" }>): string {
+function responseKey(message: Exclude<FromWorker, { kind: "traced" | "tokenPort" }>): string {
   switch (message.kind) {
     case "applied":
       return `applied ${message.id}`;
