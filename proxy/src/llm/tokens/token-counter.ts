@@ -72,7 +72,7 @@ export class TokenCounter {
     port.postMessage({ kind: "count", id, encoding, body: copy }, [copy.buffer]);
   }
 
-  /** Ends the connection. Requests that wait are told that their tokens are not known. */
+  /** Ends the connection. The tokens of requests that wait are then not known. */
   close(): void {
     this.#port?.close();
   }
