@@ -30,8 +30,8 @@ const proxy = {
   routing: { layers: ["ir", "regex"], packages: [], core: [] },
   filters: { layers: ["ir"], packages: [], core: [] },
   // zlib: decodes a copy of compressed responses.
-  // buffer: validates UTF-8. aws4fetch: signs requests to Bedrock.
-  llm: { layers: ["ir"], packages: ["aws4fetch"], core: ["zlib", "buffer"] },
+  // buffer: validates UTF-8. aws4fetch: signs requests to Bedrock. gpt-tokenizer: has the tokens of OpenAI's models.
+  llm: { layers: ["ir"], packages: ["aws4fetch", "gpt-tokenizer"], core: ["zlib", "buffer"] },
   // Trust and permitted addresses, for backends and rate limit services.
   connect: { layers: ["ir"], packages: [], core: ["crypto", "dns", "net", "tls"] },
   policy: {

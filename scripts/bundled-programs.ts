@@ -3,6 +3,7 @@ export const bundledPrograms = {
   proxy: {
     proxy: "proxy/src/main.ts",
     "proxy-worker": "proxy/src/app/worker.ts",
+    "proxy-token-counter": "proxy/src/app/token-thread.ts",
     controller: "proxy/src/controller-main.ts",
   },
   "ratelimit-service": {

@@ -344,6 +344,10 @@ const globalLimit = z.object({
           unit: z.string(),
         })
         .optional(),
+      reserves: z
+        .boolean()
+        .optional()
+        .describe("Whether the check counts an estimate, which the charge replaces; absent: it counts no tokens."),
     }),
   ),
   fallback: z.array(localEntry),

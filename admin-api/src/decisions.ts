@@ -80,6 +80,7 @@ export const globalDenialSchema = z.object({
         windowSeconds: count.optional(),
         remaining: count.optional(),
         resetSeconds: count.optional(),
+        estimate: count.optional().describe("Tokens that the request would have held; absent if it holds none."),
       }),
     )
     .describe("The descriptors of the request, and what the service returned for each."),

@@ -67,7 +67,7 @@ export function createRateLimitService(options: RateLimitServiceOptions): RateLi
     stats.service.storeError++;
     if (!failsOpen) throw new RateLimitError("StoreUnavailable", error.message, { cause: error });
     stats.service.degraded++;
-    return allowAll(request);
+    return allowAll(request, clock.nowMs());
   }
 
   return {
@@ -93,9 +93,10 @@ export function createRateLimitService(options: RateLimitServiceOptions): RateLi
   };
 }
 
-/** Returns the response to a call that no limit applies to. */
-function allowAll({ descriptors }: RateLimitRequest): RateLimitResponse {
+/** Returns the response to a call that no limit applies to. A reservation holds nothing. */
+function allowAll({ descriptors, reserves }: RateLimitRequest, nowMs: number): RateLimitResponse {
   return {
+    ...(reserves === true && { heldAtMs: nowMs }),
     overallCode: "OK",
     statuses: descriptors.map(() => ({ code: "OK", limitRemaining: 0 })),
     responseHeaders: [],

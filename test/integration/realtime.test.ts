@@ -391,3 +391,27 @@ test.each(["Descriptor", "Request", "Kuadrant"])(
     expect(counted).toBe(hitsMode === "Request" ? 121 : 120);
   },
 );
+
+test("a session under a global limit with a reservation holds an estimate until its first response", async () => {
+  const hits: number[] = [];
+  const service = await startScriptedService(({ request: { hitsAddend, descriptors } }) => {
+    hits.push(...descriptors.map(({ hitsAddend: own }) => (own === null ? hitsAddend : Number(own.value))));
+    return { overallCode: "OK", statuses: [{ code: "OK" }] };
+  });
+  const backend = await startWebSocketBackend(realtime);
+  const descriptor = "{ unit: Tokens, reserve: Estimate, entries: [{ name: all, expression: route }] }";
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      llmManifest(backend),
+      routeManifest("chat", [`{ backendRefs: [${backendRef("llm")}] }`]),
+      globalPolicy(`address: '127.0.0.1:${service.port}', descriptors: [${descriptor}]`),
+    ),
+  );
+  const client = await open(gateway);
+  await respond(client, 1_100);
+  await respond(client, 60);
+  client.terminate();
+  // Without a body and an allowed output, the estimate is 1,024. Each response is followed by a check.
+  await vi.waitFor(() => expect(hits.filter((each) => each > 0)).toEqual([1_024, 76, 60]));
+});

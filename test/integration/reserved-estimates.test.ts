@@ -1,55 +1,17 @@
 /** Entries that reserve an estimate of each request, end to end. */
 import { once } from "node:events";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import { connect } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import type { TestGateway } from "../support/gateway.ts";
+import { HeldProvider, stream } from "../support/held-provider.ts";
+import { loadEncoding, tokensOf } from "../../proxy/src/llm/tokens/serve-tokens.ts";
 import { startGatewayTo } from "../support/llm-gateway.ts";
-
-/** A provider that responds when the test says so. */
-class Provider {
-  readonly held: ServerResponse[] = [];
-  #onArrival: () => void = () => undefined;
-
-  readonly respond = (request: IncomingMessage, response: ServerResponse): void => {
-    request.resume();
-    response.on("error", () => undefined);
-    if (request.method === "HEAD") {
-      response.end();
-      return;
-    }
-    request.on("end", () => {
-      this.held.push(response);
-      this.#onArrival();
-    });
-  };
-
-  onArrival(callback: () => void): void {
-    this.#onArrival = callback;
-  }
-
-  async next(): Promise<ServerResponse> {
-    if (this.held.length === 0) await new Promise<void>((resolve) => this.onArrival(resolve));
-    const response = this.held.shift();
-    if (response === undefined) throw new Error("no request has arrived");
-    return response;
-  }
-}
-
-function stream(response: ServerResponse, inputTokens: number, outputTokens: number): void {
-  const usage = {
-    prompt_tokens: inputTokens,
-    completion_tokens: outputTokens,
-    total_tokens: inputTokens + outputTokens,
-  };
-  response.writeHead(200, { "content-type": "text/event-stream" });
-  response.write(`data: ${JSON.stringify({ model: "m", choices: [{ index: 0, delta: { content: "x" } }] })}\n\n`);
-  response.end(`data: ${JSON.stringify({ model: "m", choices: [], usage })}\n\ndata: [DONE]\n\n`);
-}
+import { startTokenCounter } from "../support/token-counter.ts";
 
 async function serve(...entries: readonly string[]) {
-  const provider = new Provider();
+  const provider = new HeldProvider();
   const { port } = await startBackend(provider.respond);
   const prices = "prices: { m: { input: '1', output: '1' } }";
   return { provider, gateway: await startGatewayTo("openai", port, entries, prices) };
@@ -237,4 +199,66 @@ test("a request that another limit denies holds nothing", async () => {
   await first;
   expect(await ask(gateway)).toMatchObject({ status: 429 });
   expect(await remaining(gateway)).toBe("900");
+});
+
+test("a request that times out is charged its prompt, and holds nothing more", async () => {
+  const provider = new HeldProvider();
+  const { port } = await startBackend(provider.respond);
+  const entry = "{ tokens: 1000, unit: Hours, reserve: Estimate }";
+  const gateway = await startGatewayTo("openai", port, [entry], "", "timeouts: { request: 10s },");
+  const first = ask(gateway);
+  await provider.next();
+  expect(await remaining(gateway)).toBe("800");
+  gateway.clock.advance(10_000);
+  expect((await first).status).toBe(504);
+  await expect.poll(() => remaining(gateway)).toBe("900");
+});
+
+describe("the prompt", () => {
+  const text = "日本語の文章には空白がありません。x7Kq9ZpLm3Rt8WvB2nYc ".repeat(20);
+  const content = [{ role: "user", content: text }];
+
+  async function serveCounted(entry: string, ai = "") {
+    const provider = new HeldProvider();
+    const { port } = await startBackend(provider.respond);
+    const tokens = await startTokenCounter();
+    return { provider, gateway: await startGatewayTo("openai", port, [entry], ai, "", { tokens }) };
+  }
+
+  /** Returns what a request holds. */
+  async function holdOf({ provider, gateway }: Awaited<ReturnType<typeof serveCounted>>, body: string) {
+    const asked = fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body });
+    const response = await provider.next();
+    const held = 100_000 - Number(await remaining(gateway));
+    response.destroy();
+    await (await asked).text();
+    return held;
+  }
+
+  const entry = "{ tokens: 100000, unit: Hours, reserve: Estimate }";
+
+  test("is counted by the tokens of a known model, and by its bytes for others", async () => {
+    const served = await serveCounted(entry);
+    const bodyFor = (model: string): string => JSON.stringify({ model, max_tokens: 100, messages: content });
+    const prompt = tokensOf(Buffer.from(bodyFor("gpt-4o")), await loadEncoding("o200k_base"));
+    expect(await holdOf(served, bodyFor("gpt-4o-mini"))).toBe((prompt ?? 0) + 100);
+    const bytes = Buffer.byteLength(bodyFor("mistral-large"));
+    expect(await holdOf(served, bodyFor("mistral-large"))).toBe(Math.ceil(bytes / 4) + 100);
+    // Bytes would be too few for this text.
+    expect(prompt).toBeGreaterThan(bytes / 4);
+  });
+
+  test("is counted by the name of the model for the provider", async () => {
+    const served = await serveCounted(entry, "models: [{ name: any, as: gpt-5 }]");
+    const body = JSON.stringify({ model: "any", max_tokens: 100, messages: content });
+    const prompt = tokensOf(Buffer.from(body), await loadEncoding("o200k_base"));
+    expect(await holdOf(served, body)).toBe((prompt ?? 0) + 100);
+  });
+
+  test("of a long body is counted by its bytes", async () => {
+    const served = await serveCounted(entry);
+    const messages = [{ role: "user", content: "word ".repeat(60_000) }];
+    const body = JSON.stringify({ model: "gpt-4o", max_tokens: 100, messages });
+    expect(await holdOf(served, body)).toBe(Math.ceil(body.length / 4) + 100);
+  });
 });

@@ -1,8 +1,11 @@
 /** Limits by what responses cost, end to end. */
+import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import { startGatewayTo } from "../support/llm-gateway.ts";
-import type { TestGateway } from "../support/gateway.ts";
+import { gatewayManifest, manifests, routeManifest, startGateway, type TestGateway } from "../support/gateway.ts";
+import { globalPolicy } from "../support/global-policy.ts";
+import { startScriptedService } from "../support/rate-limit-service.ts";
 
 const usage = {
   prompt_tokens: 1_000,
@@ -115,4 +118,40 @@ test("a response has a cost without a limit by spend, by the model of the reques
   const gateway = await serve(["{ requests: 10, unit: Hours }"]);
   expect(await ask(gateway, "priced")).toMatchObject({ status: 200 });
   expect(gateway.records.at(-1)?.usage).toMatchObject({ cost, model: "priced-2026-01-01" });
+});
+
+test.each([
+  ["is rejected by the fallback of a global limit", "", 403],
+  ["is served by a fallback with unpriced: Allow", "unpriced: Allow,", 200],
+])("a model without a price %s, while the service is away", async (_, field, expected) => {
+  let isAway = false;
+  const away = { code: status.UNAVAILABLE, details: "away" };
+  const service = await startScriptedService(() => (isAway ? away : { overallCode: "OK" }));
+  const backend = await startBackend((incoming, response) => {
+    incoming.resume();
+    response
+      .writeHead(200, { "content-type": "application/json" })
+      .end(JSON.stringify({ model: "priced-2026-01-01", usage }));
+  });
+  const llm = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: llm, namespace: default }
+spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${backend.port}, ${prices} } }
+`;
+  const global = `address: '127.0.0.1:${service.port}', descriptors: [{ entries: [{ name: all, expression: route }] }]`;
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      llm,
+      routeManifest("chat", ["backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }]"]),
+      globalPolicy(`${global}, fallback: [{ spend: '0.001', ${field} unit: Hours }]`),
+    ),
+  );
+  expect(await ask(gateway, "other")).toMatchObject({ status: 200 });
+  isAway = true;
+  expect(await ask(gateway, "other")).toMatchObject({ status: expected });
+  if (expected === 403) expect(gateway.records.at(-1)).toMatchObject({ reason: "ModelUnpriced" });
+  expect(await ask(gateway, "priced")).toMatchObject({ status: 200, remaining: "1000" });
+  expect(await ask(gateway, "priced")).toMatchObject({ status: 200, remaining: String(1_000 - cost) });
 });

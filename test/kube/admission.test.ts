@@ -160,6 +160,10 @@ const accepted: readonly (readonly [string, object])[] = [
   ["the largest spend of a sliding window", local({ spend: "4294.967295", unit: "Hours", window: "Sliding" })],
   ["spend in fallback", globally({ fallback: [{ spend: "1", unit: "Hours", unpriced: "Allow" }] })],
   ["a reservation of tokens", local({ tokens: 1, unit: "Hours", reserve: "Estimate", key: "source.address" })],
+  [
+    "a reservation of a descriptor",
+    globally({ descriptors: [{ ...descriptor, unit: "Tokens", reserve: "Estimate" }] }),
+  ],
   ["a reservation of spend", local({ spend: "1", unit: "Hours", window: "Sliding", reserve: "Estimate" })],
   ["prices", ai({ prices: { a: { input: "0.25", cachedInput: "0.025", cacheCreation: "1", output: "2.00" } } })],
   [
@@ -254,6 +258,11 @@ const rejected: readonly (readonly [string, object])[] = [
   ["another unpriced", local({ spend: "1", unit: "Hours", unpriced: "Deny" })],
   ["a reservation of requests", local({ ...entry, reserve: "Estimate" })],
   ["a reservation of requests in progress", local({ concurrent: 1, reserve: "Estimate" })],
+  ["a reservation of requests by a descriptor", globally({ descriptors: [{ ...descriptor, reserve: "Estimate" }] })],
+  [
+    "another reservation of a descriptor",
+    globally({ descriptors: [{ ...descriptor, unit: "Tokens", reserve: "Maximum" }] }),
+  ],
   ["another reservation", local({ tokens: 1, unit: "Hours", reserve: "Maximum" })],
   ["no prices", ai({ prices: {} })],
   ["129 prices", ai({ prices: pricesOf(129) })],

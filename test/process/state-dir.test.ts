@@ -2,10 +2,12 @@
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { startBackend } from "../support/backend.ts";
 import { freePort } from "../support/free-port.ts";
-import { gatewayManifest } from "../support/gateway.ts";
+import { gatewayManifest, manifests, policyManifest, routeManifest } from "../support/gateway.ts";
+import { HeldProvider, stream } from "../support/held-provider.ts";
 import { savedUntilMs, startLife, startLoad, stateDirectory, usedUnits } from "../support/mortal-proxy.ts";
-import { spawnProxy } from "../support/proxy-process.ts";
+import { spawnProxy, startProxy } from "../support/proxy-process.ts";
 
 test("SIGTERM under load loses nothing", async () => {
   const directory = await stateDirectory();
@@ -46,6 +48,52 @@ test("SIGKILL at any moment under load loses nothing that was saved", async () =
     before = used;
   }
 }, 240_000);
+
+test("a budget in money of a sliding window is the same afterwards, with what killed requests hold", async () => {
+  const directory = await stateDirectory();
+  const provider = new HeldProvider();
+  const backend = await startBackend(provider.respond);
+  const port = await freePort();
+  const prices = "prices: { m: { input: '1', output: '2' } }";
+  const llm = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: llm, namespace: default }
+spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${backend.port}, ${prices} } }
+`;
+  const route = routeManifest("chat", ["backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }]"]);
+  const entry = "{ spend: '0.01', unit: Hours, window: Sliding, reserve: Estimate }";
+  const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", [entry]);
+  const files = { "all.yaml": manifests(gatewayManifest(port), llm, route, policy) };
+  const args = ["--state-dir", directory, "--workers", "1", "--access-log", "off", "--drain-delay", "0ms"];
+  const url = `http://127.0.0.1:${port}/v1/chat/completions`;
+  const body = JSON.stringify({ model: "m", max_tokens: 100, stream: true, pad: "" });
+  // 400 bytes are 100 tokens.
+  const ask = () => fetch(url, { method: "POST", body: body.replace('""', `"${"x".repeat(400 - body.length)}"`) });
+  const remaining = async () => (await fetch(url, { method: "HEAD" })).headers.get("x-ratelimit-remaining");
+
+  const first = await startProxy(files, args);
+  const served = ask();
+  stream(await provider.next(), 100, 50);
+  await (await served).text();
+  expect(await remaining()).toBe("9800");
+  first.kill("SIGTERM");
+  expect(await first.exited).toBe(0);
+
+  const second = await startProxy(files, args);
+  expect(await remaining()).toBe("9800");
+  const killed = expect(ask()).rejects.toThrow("fetch failed");
+  await provider.next();
+  expect(await remaining()).toBe("9500");
+  const heldMs = Date.now();
+  await expect.poll(() => savedUntilMs({ proxy: second, url }), { timeout: 30_000 }).toBeGreaterThan(heldMs);
+  second.kill("SIGKILL");
+  await second.exited;
+  await killed;
+
+  await startProxy(files, args);
+  expect(await remaining()).toBe("9500");
+}, 120_000);
 
 describe("a directory that cannot be used", () => {
   const files = async () => ({ "all.yaml": gatewayManifest(await freePort()) });

@@ -15,9 +15,11 @@ import {
   gatewayManifest,
   manifests,
   onLoopback,
+  policyManifest,
   routeManifest,
 } from "../support/gateway.ts";
 import { freePort } from "../support/free-port.ts";
+import { HeldProvider, stream } from "../support/held-provider.ts";
 import { packed, startWorkerPool } from "../support/worker-pool.ts";
 
 // Threads start slowly on a busy machine.
@@ -90,6 +92,79 @@ test("the counters of a worker that died remain, and its gauges do not", async (
   await pool.apply(packed(2, translate(resources, onLoopback)));
   await send();
   expect(await metric("gateway_proxy_http_requests_total")).toBe(2);
+});
+
+test("what the requests of a worker that died hold stays counted", async () => {
+  const provider = new HeldProvider();
+  const backend = await startBackend(provider.respond);
+  const port = await freePort();
+  const llm = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: llm, namespace: default }
+spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${backend.port} } }
+`;
+  const route = routeManifest("chat", ["backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }]"]);
+  const entry = "{ tokens: 1000, unit: Hours, reserve: Estimate }";
+  const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", [entry]);
+  const text = manifests(gatewayManifest(port), llm, route, policy);
+  const { resources } = parseManifests([{ path: "all.yaml", text }]);
+  const clock = new FakeClock();
+  const pool = startPool(clock);
+  await pool.apply(packed(1, translate(resources, onLoopback)));
+  const body = JSON.stringify({ model: "m", max_tokens: 100, pad: "" });
+  const ask = (): Promise<Response> =>
+    fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+      method: "POST",
+      body: body.replace('""', `"${"x".repeat(400 - body.length)}"`),
+    });
+  const lost = expect(ask()).rejects.toThrow("fetch failed");
+  await provider.next();
+  await pool.threads[0]?.terminate();
+  await lost;
+  await expect.poll(() => pool.size).toBe(0);
+  clock.advance(1_000);
+  await pool.apply(packed(2, translate(resources, onLoopback)));
+  const second = ask();
+  stream(await provider.next(), 50, 50);
+  const { status, headers } = await second;
+  expect([status, headers.get("x-ratelimit-remaining")]).toEqual([200, "600"]);
+});
+
+test("a thread counts the tokens of known models for all workers, once it has started", async () => {
+  const provider = new HeldProvider();
+  const backend = await startBackend(provider.respond);
+  const port = await freePort();
+  const llm = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: llm, namespace: default }
+spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${backend.port} } }
+`;
+  const route = routeManifest("chat", ["backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }]"]);
+  const entry = "{ tokens: 100000, unit: Hours, reserve: Estimate }";
+  const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", [entry]);
+  const text = manifests(gatewayManifest(port), llm, route, policy);
+  const { resources } = parseManifests([{ path: "all.yaml", text }]);
+  const pool = startWorkerPool(2, new FakeClock());
+  await pool.apply(packed(1, translate(resources, onLoopback)));
+  const url = `http://127.0.0.1:${port}/v1/chat/completions`;
+  // 200 tokens, of which bytes say 50.
+  const input = "\u0e3f ".repeat(100);
+  const body = JSON.stringify({ model: "gpt-4o", max_tokens: 1, messages: [{ role: "user", content: input }] });
+  const remaining = async () => Number((await fetch(url, { method: "HEAD" })).headers.get("x-ratelimit-remaining"));
+  const holdOf = async (): Promise<number> => {
+    const before = await remaining();
+    const asked = fetch(url, { method: "POST", body });
+    const response = await provider.next();
+    const held = before - (await remaining());
+    response.destroy();
+    await (await asked).text();
+    return held;
+  };
+  const byBytes = Math.ceil(Buffer.byteLength(body) / 4) + 1;
+  await expect.poll(holdOf, { timeout: 60_000 }).not.toBe(byBytes);
+  expect(await holdOf()).toBeGreaterThan(100);
 });
 
 test("a worker that replaces one that died reports an address that it cannot open", async () => {

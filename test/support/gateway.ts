@@ -55,6 +55,7 @@ export interface TestGatewayOptions
       | "trustedHops"
       | "ipv6PrefixLength"
       | "abandonedResponses"
+      | "tokens"
       | "createRequestId"
       | "globalLimits"
       | "requestLog"

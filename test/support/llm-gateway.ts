@@ -8,6 +8,7 @@ import {
   routeManifest,
   startGateway,
   type TestGateway,
+  type TestGatewayOptions,
 } from "./gateway.ts";
 
 export interface LlmGateway {
@@ -24,12 +25,14 @@ export async function startLlmGateway(provider: Provider, local: readonly string
   return { gateway: await startGatewayTo(provider, mock.port, local), mock };
 }
 
-/** The same in front of another server on this machine. @param ai further fields of `spec.ai`, as flow YAML. */
+/** The same in front of another server on this machine. @param ai, rule further fields of `spec.ai` and of the rule, as flow YAML. */
 export function startGatewayTo(
   provider: Provider,
   port: number,
   local: readonly string[],
   ai = "",
+  rule = "",
+  options: TestGatewayOptions = {},
 ): Promise<TestGateway> {
   const backend = `
 apiVersion: gatewayproxy.dev/v1alpha1
@@ -37,7 +40,9 @@ kind: Backend
 metadata: { name: llm, namespace: default }
 spec: { ai: { provider: { ${provider}: {} }, host: 127.0.0.1, port: ${port}, ${ai} } }
 `;
-  const route = routeManifest("chat", ["backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }]"]);
+  const route = routeManifest("chat", [
+    `{ ${rule} backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }] }`,
+  ]);
   const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", local);
-  return startGateway(manifests(gatewayManifest(), backend, route, policy));
+  return startGateway(manifests(gatewayManifest(), backend, route, policy), options);
 }

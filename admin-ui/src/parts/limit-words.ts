@@ -60,8 +60,8 @@ export function describeTerms({
   ];
 }
 
-/** Describes the condition and the override of a descriptor: `limited to int(jwt.rpm) or 60 per minute`, `when …`. */
-export function describeDescriptorTerms({ limitOverride, when }: Descriptor): readonly string[] {
+/** Describes the condition, the override and the reservation of a descriptor: `limited to int(jwt.rpm) or 60 per minute`, `when …`. */
+export function describeDescriptorTerms({ limitOverride, when, reserves }: Descriptor): readonly string[] {
   const amounts = [limitOverride?.requestsPerUnitFrom, limitOverride?.requestsPerUnit].filter(
     (amount) => amount !== undefined,
   );
@@ -69,6 +69,7 @@ export function describeDescriptorTerms({ limitOverride, when }: Descriptor): re
     ...(limitOverride === undefined
       ? []
       : [`limited to ${amounts.join(" or ")} per ${limitOverride.unit.toLowerCase()}`]),
+    ...(reserves === true ? ["reserved by estimates"] : []),
     ...(when === undefined ? [] : [`when ${when}`]),
   ];
 }

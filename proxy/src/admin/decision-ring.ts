@@ -4,6 +4,7 @@
  */
 import type { Decision, GlobalDenial } from "@gatewayproxy/admin-api/decisions";
 import type { Denial, LocalDenial } from "../policy/ratelimit/denial.ts";
+import { isHeld } from "../policy/ratelimit/global/calls.ts";
 import type { RequestDescriptor } from "../policy/ratelimit/global/descriptors.ts";
 import type { DescriptorStatus } from "../policy/ratelimit/global/messages.ts";
 import { describeNotApplied } from "../policy/ratelimit/global/not-applied.ts";
@@ -136,7 +137,7 @@ function describeGlobal(denial: Exclude<Denial, LocalDenial>, stored: StoredDeni
     describeDescriptor(descriptor, response?.statuses[at]),
   );
   const by = deciderOf(denial.by);
-  const remedies = globalRemedies(limit, by, counter);
+  const remedies = globalRemedies(limit, by, counter, denial.descriptors.some(isHeld));
   const notApplied = denial.notApplied.map(describeNotApplied);
   const rest = { ...(counter !== undefined && { counter }), remedies };
   return { policy, target, by, service, domain, descriptors, notApplied, ...rest };
@@ -147,7 +148,8 @@ function deciderOf(by: GlobalDecider): GlobalDenial["by"] {
   return by === "none" ? "failureMode" : by;
 }
 
-function describeDescriptor({ compiled, entries, override }: RequestDescriptor, status: DescriptorStatus | undefined) {
+function describeDescriptor(descriptor: RequestDescriptor, status: DescriptorStatus | undefined) {
+  const { compiled, entries, hits, override } = descriptor;
   const shown = entries.map(({ key, value }, at) => {
     const source = compiled.descriptor.entries[at]?.expression ?? "";
     return { key, value: redactValue(value, isSecretName(key) || isSecretExpression(source)) };
@@ -161,10 +163,16 @@ function describeDescriptor({ compiled, entries, override }: RequestDescriptor, 
     ...(limit?.windowSeconds !== undefined && { windowSeconds: limit.windowSeconds }),
     ...(remaining !== undefined && { remaining }),
     ...(resetMs !== undefined && { resetSeconds: Math.ceil(resetMs / 1_000) }),
+    ...(isHeld(descriptor) && { estimate: hits }),
   };
 }
 
-function globalRemedies({ policy, service, domain }: GlobalLimit, by: string, counter: Counter | undefined) {
+function globalRemedies(
+  { policy, service, domain }: GlobalLimit,
+  by: string,
+  counter: Counter | undefined,
+  holds: boolean,
+): readonly string[] {
   const edit = `an editor of ProxyPolicy ${policy} can change it`;
   if (by === "failureMode") {
     return [`the recovery of the rate limit service ${service}`, `${edit}: failureMode is Closed`];
@@ -174,6 +182,7 @@ function globalRemedies({ policy, service, domain }: GlobalLimit, by: string, co
     return [end, `${edit}: its fallback, or its mode`];
   }
   return [
+    ...(holds ? ["the end of requests that hold tokens, or a request that allows less output"] : []),
     `the end of the service's window, as x-ratelimit-reset of the response says`,
     `an operator of the rate limit service ${service} can raise the limit of domain ${domain}`,
   ];

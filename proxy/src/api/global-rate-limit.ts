@@ -35,6 +35,8 @@ const amountOrExpression = leaf<number | string>(
 const amount = integer(0, maxUint32);
 const expressionText = text(`a CEL expression of 1 to ${maxExpressionLength} characters`, { max: maxExpressionLength });
 
+const reserveNeedsTokens = "reserve is accepted together with unit Tokens only";
+
 const descriptor = strictObject({
   unit: z
     .enum(["Requests", "Tokens"])
@@ -95,10 +97,22 @@ const descriptor = strictObject({
     .transform(readOverride)
     .optional()
     .describe("Limit that replaces the one in the configuration of the rate limit service."),
-}).transform(({ cost, ...rest }) => {
-  const phase = rest.unit === "Tokens" ? "response" : "body";
-  return { ...rest, cost: cost === undefined ? undefined : checkExpression(cost, { phase, result: "number" }) };
-});
+  reserve: z
+    .enum(["Estimate"])
+    .optional()
+    .describe(
+      "Estimate: the check counts what the request may cost, its prompt and the output that it allows or that the model usually has, and the charge replaces it by the usage of the response. The bundled rate limit service refunds what the response did not use. Other services keep it counted until the window ends. Accepted together with Tokens only. Without it, requests are allowed while any units remain.",
+    ),
+})
+  .refine(({ unit, reserve }) => reserve === undefined || unit === "Tokens", {
+    path: ["reserve"],
+    error: reserveNeedsTokens,
+  })
+  .meta(publishRules({ rule: "!has(self.reserve) || self.unit == 'Tokens'", message: reserveNeedsTokens }))
+  .transform(({ cost, ...rest }) => {
+    const phase = rest.unit === "Tokens" ? "response" : "body";
+    return { ...rest, cost: cost === undefined ? undefined : checkExpression(cost, { phase, result: "number" }) };
+  });
 
 /** Separates the forms of an override: a number, or an expression with the number for requests without a value. */
 function readOverride({ requestsPerUnit, default: otherwise, unit }: OverrideFields) {

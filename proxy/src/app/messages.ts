@@ -1,4 +1,5 @@
 /** Messages between the main thread and a worker. Plain data, sent by structured clone. */
+import type { MessagePort } from "node:worker_threads";
 import type { LearnedLimit } from "@gatewayproxy/admin-api/limits";
 import type { ThreadMemory } from "@gatewayproxy/admin-api/memory";
 import type { ThreadTasks } from "@gatewayproxy/admin-api/tasks";
@@ -170,6 +171,8 @@ export type FromWorker =
   /** The result of a query, as declared in `WorkerQueries`. */
   | { readonly kind: "result"; readonly id: number; readonly result: unknown }
   /** An event of a watched request; undefined when it has ended. */
+  /** Connects the worker to the thread that counts tokens. The port is transferred. */
+  | { readonly kind: "tokenPort"; readonly port: MessagePort }
   | { readonly kind: "traced"; readonly watch: number; readonly event: TraceEvent | undefined }
   /** Whole lines for the file of the access log. */
   | { readonly kind: "accessLines"; readonly lines: string }

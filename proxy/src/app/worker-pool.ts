@@ -4,7 +4,7 @@
  * them are released here.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { Worker } from "node:worker_threads";
+import { type MessagePort, Worker } from "node:worker_threads";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import { type AddressRules, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";
@@ -27,6 +27,7 @@ import type {
   WorkerStart,
 } from "./messages.ts";
 import { PortClaims } from "./port-claims.ts";
+import { TokenThread } from "./token-thread-host.ts";
 import { batchesOf, type PackedSnapshot, type PartKey } from "./snapshot-parts.ts";
 
 /** Start data of every worker, without the fields that are known later. */
@@ -85,6 +86,7 @@ export class WorkerPool {
   readonly #deaths = new Map<number, WorkerDeaths>();
   readonly #totals = new ThreadTotals<MetricsSnapshot>((counted) => withoutGauges(mergeMetrics(counted), ownMetrics));
   readonly #ports: PortClaims;
+  readonly #tokenThread: TokenThread;
   #snapshot: PackedSnapshot | undefined;
   #isLeaving = false;
   #isDraining = false;
@@ -94,6 +96,7 @@ export class WorkerPool {
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
     this.#ports = new PortClaims();
+    this.#tokenThread = new TokenThread(options.log);
     this.#logFilter = options.start.logFilter;
   }
 
@@ -195,6 +198,7 @@ export class WorkerPool {
         this.#options.counters.releaseLocksOf(number);
       }),
     );
+    await this.#tokenThread.close();
   }
 
   #start(number: number): void {
@@ -219,7 +223,8 @@ export class WorkerPool {
       clock.setTimer(restartDelayMs, () => this.#start(number));
     };
     const { appendAccessLines } = this.#options;
-    const events = { onDeath, onTraced, appendAccessLines };
+    const onTokenPort = (port: MessagePort): void => this.#tokenThread.connect(port);
+    const events = { onDeath, onTraced, appendAccessLines, onTokenPort };
     const thread = new WorkerThread(this.#startOf(number), this.#options.heapMib, events);
     this.#workers.set(number, thread);
     log.debug({ worker: number, generation: this.#snapshot?.frame.generation }, "worker started");
@@ -253,6 +258,8 @@ interface ThreadEvents {
   readonly onDeath: (cause: unknown) => void;
   readonly onTraced: WorkerPoolOptions["onTraced"];
   readonly appendAccessLines: WorkerPoolOptions["appendAccessLines"];
+  /** Called with the port of the worker for the thread that counts tokens. */
+  readonly onTokenPort: (port: MessagePort) => void;
 }
 
 /** One thread and its pending queries. */
@@ -261,15 +268,21 @@ class WorkerThread {
   readonly #pending = new Map<string, (message: FromWorker) => void>();
   readonly #onTraced: ThreadEvents["onTraced"];
   readonly #appendAccessLines: ThreadEvents["appendAccessLines"];
+  readonly #onTokenPort: ThreadEvents["onTokenPort"];
   /** The parts of the last snapshot that was sent. */
   #parts: ReadonlySet<PartKey> = new Set();
   #sent: Promise<unknown> = Promise.resolve();
   #requests = 0;
   #hasEnded = false;
 
-  constructor(start: WorkerStart, heapMib: number | undefined, { onDeath, onTraced, appendAccessLines }: ThreadEvents) {
+  constructor(
+    start: WorkerStart,
+    heapMib: number | undefined,
+    { onDeath, onTraced, appendAccessLines, onTokenPort }: ThreadEvents,
+  ) {
     this.#onTraced = onTraced;
     this.#appendAccessLines = appendAccessLines;
+    this.#onTokenPort = onTokenPort;
     this.thread = new Worker(new URL("./worker.ts", import.meta.url), {
       workerData: start,
       name: `worker ${start.worker}`,
@@ -359,6 +372,10 @@ class WorkerThread {
       void this.#appendAccessLines?.(message.lines).then((lost) => this.#post({ kind: "accessLinesWritten", lost }));
       return;
     }
+    if (message.kind === "tokenPort") {
+      this.#onTokenPort(message.port);
+      return;
+    }
     const response = responseKey(message);
     this.#pending.get(response)?.(message);
     this.#pending.delete(response);
@@ -370,7 +387,7 @@ class WorkerThread {
   }
 }
 
-function responseKey(message: Exclude<FromWorker, { kind: "traced" | "accessLines" }>): string {
+function responseKey(message: Exclude<FromWorker, { kind: "traced" | "accessLines" | "tokenPort" }>): string {
   switch (message.kind) {
     case "applied":
       return `applied ${message.id}`;

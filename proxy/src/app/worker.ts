@@ -1,7 +1,7 @@
 /** Entry of a worker thread: one data plane with an event loop, controlled by messages of the main thread. */
 import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { parentPort, workerData } from "node:worker_threads";
+import { MessageChannel, parentPort, workerData } from "node:worker_threads";
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
@@ -33,6 +33,7 @@ import { RequestMetrics } from "../telemetry/request-metrics.ts";
 import type { TraceSubscription } from "../telemetry/trace/tracer.ts";
 import { AccessLogOutput } from "./access-log-output.ts";
 import { handleQuery, type FromWorker, type QueryHandlers, type ToWorker, type WorkerStart } from "./messages.ts";
+import { TokenCounter } from "../llm/tokens/token-counter.ts";
 import { openLogExport } from "./open-log-export.ts";
 import { openRequestTracing } from "./open-request-tracing.ts";
 import { ReceivedParts } from "./snapshot-parts.ts";
@@ -45,6 +46,11 @@ const start = workerData as WorkerStart;
 const main = parentPort;
 if (main === null) throw new Error("this file is the entry of a worker thread and cannot run alone");
 const send = (message: FromWorker): void => main.postMessage(message);
+const tokens = new TokenCounter(systemClock, () => {
+  const { port1, port2 } = new MessageChannel();
+  main.postMessage({ kind: "tokenPort", port: port2 } satisfies FromWorker, [port2]);
+  return port1;
+});
 
 const filter = readLogFilter(start.logFilter);
 const metrics = new RequestMetrics(start.isLatestGenAi);
@@ -160,6 +166,7 @@ const dataPlane = new DataPlane({
   upstream: start.upstream,
   addresses: new AddressGuard(start.addresses),
   abandonedResponses: start.abandonedResponses,
+  tokens,
   globalLimits: globalLimitMetrics,
   onRateLimitServiceBack: (service) => recoveredServices.postMessage(service),
   reusePort: start.reusePort,

@@ -418,6 +418,7 @@ export class DataPlane {
       pathRules: this.#requestRules.path,
       abandonedResponses: this.#abandonedResponses,
       outputMeans: this.#outputMeans,
+      tokens: this.#options.tokens,
       live: new LinkedSet(),
       denied: (record, denial) => observer.denied(record, denial),
       started: () => observer.requestStarted(bind),

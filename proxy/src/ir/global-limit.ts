@@ -55,6 +55,8 @@ export interface GlobalDescriptor {
   /** CEL source of the units to count. Absent: 1 for a request, all tokens of a response. */
   readonly cost?: string;
   readonly limitOverride?: OverrideRule;
+  /** As `LocalLimit.reserves`; only for `tokens`. */
+  readonly reserves?: true;
 }
 
 /** An entry of a descriptor. */

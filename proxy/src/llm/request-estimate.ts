@@ -13,13 +13,15 @@ const defaultOutput = 1_024;
  *
  * @param body the bytes of the body, and those that token ids in it lack to four.
  * @param meanOutput of the model; undefined if it is not known.
+ * @param promptTokens of the model's own encoding, in place of the body ÷ 4; undefined if they are not known.
  */
 export function estimatedUsage(
   body: { readonly requestBytes: number; readonly missingIdBytes: number },
   request: Pick<LlmRequest, "allowedOutput"> | undefined,
   meanOutput: number | undefined,
+  promptTokens?: number,
 ): TokenUsage {
-  const input = Math.min(maxTokens, tokensOfText(body.requestBytes + body.missingIdBytes));
+  const input = Math.min(maxTokens, promptTokens ?? tokensOfText(body.requestBytes + body.missingIdBytes));
   const output = request?.allowedOutput ?? meanOutput ?? defaultOutput;
   return { input, output, total: Math.min(maxTokens, input + output), estimated: true };
 }

@@ -101,7 +101,7 @@ export class RequestReservation {
   }
 
   /**
-   * Refunds the units of local limits, including the headers. Units of a rate limit service are not refunded.
+   * Refunds the units of local limits, including the headers. A rate limit service keeps the units of requests.
    *
    * @param cause as for `Reservation.refund`.
    */

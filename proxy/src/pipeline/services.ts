@@ -1,5 +1,6 @@
 /** The services that the requests of a bind share. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { TokenCounter } from "../llm/tokens/token-counter.ts";
 import type { OutputMeans } from "./output-means.ts";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
@@ -21,6 +22,8 @@ export interface StageServices {
   readonly tracing?: RequestTracing | undefined;
   /** The mean output of models, for requests that do not say how much they allow. */
   readonly outputMeans: OutputMeans;
+  /** Counts the tokens of prompts; absent: estimates use bytes. */
+  readonly tokens?: TokenCounter | undefined;
   /** Called when a limit denies the request, before the response. */
   readonly denied: (record: RequestRecord, denial: Denial) => void;
   /** Called once for each copy that is due; `backend` is the key of the mirror's backend. */

@@ -5,6 +5,7 @@ import { authenticate } from "./stages/authentication.ts";
 import { rejectAmbiguousQuery } from "./stages/ambiguous-query.ts";
 import { closedRule } from "./stages/closed-rule.ts";
 import { detectLoop } from "./stages/detect-loop.ts";
+import { estimateUsage } from "./stages/estimate-usage.ts";
 import { forward } from "./stages/forward.ts";
 import { globalLimits } from "./stages/global-limits.ts";
 import { listModels } from "./stages/list-models.ts";
@@ -42,11 +43,13 @@ export function pipelineOf(rule: CompiledRule): Pipeline {
     // A limit by model counts the model that the backend gets, so the backend is picked before such a limit.
     limitsReadModel && requestModel,
     limitsReadModel && picksByModel && pickTarget,
+    limitsReadModel && picksByModel && rule.reserves && estimateUsage,
     // Before the global limits: a decision costs a microsecond here, and a call there.
     !rule.limits.isEmpty && localLimits,
     // After the local limits, so that a denied request is not buffered.
     readsModel && !limitsReadModel && requestModel,
     !limitsReadModel && picksByModel && pickTarget,
+    !limitsReadModel && picksByModel && rule.reserves && estimateUsage,
     rule.globalLimits && globalLimits,
     // After the limits, since a redirect is a response, too.
     rule.redirect && redirect,

@@ -213,7 +213,7 @@ export const globalLimitMetrics = {
   droppedCharges: {
     name: "gateway_proxy_global_limit_charges_dropped_total",
     type: "counter",
-    help: "Charges of tokens that never reached their rate limit service: too many were buffered (`overflow`), one was buffered too long (`expired`), the service rejected it (`rejected`) or failed to count it five times (`failed`), or no policy uses the service any more (`retired`).",
+    help: "Charges of tokens that never reached their rate limit service: too many were buffered (`overflow`), one was buffered too long (`expired`), the service rejected it (`rejected`) or failed to count it five times (`failed`), a refund of an estimate failed once (`uncertain`), or no policy uses the service any more (`retired`).",
     labels: ["service", "reason"],
   },
 } as const satisfies MetricTable;

@@ -72,11 +72,12 @@ const decidedByText: Readonly<Record<GlobalDenial["by"], string>> = {
 };
 
 function describeDescriptor(descriptor: GlobalDenial["descriptors"][number]): string {
-  const { entries, override, code, limit, windowSeconds, remaining, resetSeconds } = descriptor;
+  const { entries, override, code, limit, windowSeconds, remaining, resetSeconds, estimate } = descriptor;
   const values = entries.map(({ key, value }) => `${key}=${value.text}`).join(", ");
   const asked = override === undefined ? "" : ` (limitOverride ${override.requestsPerUnit} per ${override.unit})`;
   const names = `${values}${asked}`;
   const window = limit === undefined ? "" : `, ${limit} a window of ${windowSeconds ?? "?"} s`;
   const remainingText = remaining === undefined ? "" : `, ${remaining} left, reset in ${resetSeconds ?? "?"} s`;
-  return `${names}${code === undefined ? "" : ` ${code}`}${window}${remainingText}`;
+  const held = estimate === undefined ? "" : `, estimated ${estimate} tokens`;
+  return `${names}${code === undefined ? "" : ` ${code}`}${window}${remainingText}${held}`;
 }

@@ -284,6 +284,7 @@ const missingFeatures = {
   GatewayProxy: [],
   EnvoyRatelimit: [
     "envoyproxy/ratelimit counts a refund as one more hit: leave refundOn out",
+    "envoyproxy/ratelimit keeps estimates of reserve counted, also those of denied requests, until the window ends",
     "envoyproxy/ratelimit passes a check of a token budget that is exactly used up",
     "envoyproxy/ratelimit sends no headers of its own unless LIMIT_RESPONSE_HEADERS_ENABLED is set; the proxy makes them",
     "versions of envoyproxy/ratelimit before 2026-03-17 allow a request whose quotas are all used up",
@@ -291,6 +292,7 @@ const missingFeatures = {
   Limitador: [
     "Limitador needs hitsMode: Kuadrant",
     "Limitador takes no refunds and no limitOverride, and knows no quota mode",
+    "Limitador keeps estimates of reserve counted until the window ends",
     "Limitador reports no limits: give the policy a fallback",
   ],
   Unknown: ["try zero-hit checks, refunds, limitOverride and headers with an unknown service"],

@@ -91,7 +91,9 @@ function asEntry({ unitCount = 1, window, reserves, ...limit }: LocalLimit): Par
 
 /** Describes `domain "chat": requests by user, tokens by user and model (shadow)`. */
 function describeDescriptors({ domain, descriptors, mode }: GlobalLimit): string {
-  const parts = descriptors.map(({ counts, entries }) => `${counts} by ${entries.map(({ key }) => key).join(" and ")}`);
+  const parts = descriptors.map(({ counts, entries, reserves }) => {
+    return `${counts} by ${entries.map(({ key }) => key).join(" and ")}${reserves ? " reserved by estimates" : ""}`;
+  });
   return `domain ${JSON.stringify(domain)}: ${parts.join(", ")}${mode === "Shadow" ? " (shadow)" : ""}`;
 }
 

@@ -89,7 +89,8 @@ function statusOf(descriptor: CountedDescriptor, isOver: boolean, nowSeconds: nu
     code: isOver && !rule.shadowMode ? "OVER_LIMIT" : "OK",
     currentLimit: limit,
     limitRemaining: isOver ? 0 : Math.max(0, limit.requestsPerUnit - after),
-    durationUntilResetSeconds: windowEndSeconds - nowSeconds,
+    // The window of a refund may have ended.
+    durationUntilResetSeconds: Math.max(1, windowEndSeconds - nowSeconds),
   };
 }
 
@@ -116,7 +117,7 @@ function applyGrouped(store: CounterStore, groups: readonly GroupedDescriptor[])
 }
 
 /** The configuration has no group where the store cannot count it. */
-function applyGroups(store: CounterStore, groups: readonly GroupStep[]): GroupCounts | Promise<GroupCounts> {
+export function applyGroups(store: CounterStore, groups: readonly GroupStep[]): GroupCounts | Promise<GroupCounts> {
   if (store.applyGroups === undefined) throw new Error("the store has no groups of counters");
   return store.applyGroups(groups);
 }

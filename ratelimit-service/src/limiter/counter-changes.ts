@@ -53,14 +53,16 @@ function countersOf(
     const keep = keepSeconds ?? windowSeconds;
     return [{ kind: "plain", key, windowSeconds, windowEndSeconds, keepSeconds: keep, subWindow: 0 }];
   }
-  return groupCounters(entries, rule, rule.group.limits, nowMs, options).map(({ counter, windowSeconds }) => {
-    const { kind, key } = counter;
-    if (kind === "aligned") {
-      const { windowEndSeconds, keepSeconds } = counter;
-      return { kind, key, windowSeconds, windowEndSeconds, keepSeconds, subWindow: 0 };
-    }
-    const { subWindow } = counter;
-    const keepSeconds = keepSecondsOf(windowSeconds);
-    return { kind, key, windowSeconds, windowEndSeconds: nowSeconds + windowSeconds, keepSeconds, subWindow };
-  });
+  return groupCounters(entries, rule, rule.group.limits, { nowMs, windowMs: nowMs }, options).map(
+    ({ counter, windowSeconds }) => {
+      const { kind, key } = counter;
+      if (kind === "aligned") {
+        const { windowEndSeconds, keepSeconds } = counter;
+        return { kind, key, windowSeconds, windowEndSeconds, keepSeconds, subWindow: 0 };
+      }
+      const { subWindow } = counter;
+      const keepSeconds = keepSecondsOf(windowSeconds);
+      return { kind, key, windowSeconds, windowEndSeconds: nowSeconds + windowSeconds, keepSeconds, subWindow };
+    },
+  );
 }

@@ -104,7 +104,8 @@ function secondsToReset(
 ): number {
   const counter = counters[index];
   if (counter === undefined) return 1;
-  if (counter.kind === "aligned") return counter.windowEndSeconds - Math.floor(nowMs / 1_000);
+  // The window of a refund may have ended.
+  if (counter.kind === "aligned") return Math.max(1, counter.windowEndSeconds - Math.floor(nowMs / 1_000));
   const { windowSeconds, subWindow } = counter;
   const leaving = freesWith ?? (hasCounted ? subWindow : undefined);
   if (leaving === undefined) return windowSeconds;

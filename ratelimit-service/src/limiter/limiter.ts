@@ -10,6 +10,7 @@ import { dynamicMetadata } from "./dynamic-metadata.ts";
 import { settleGroup } from "./group.ts";
 import { type HeaderStyle, responseHeaders } from "./headers.ts";
 import { type PlannedDescriptor, type PlanOptions, planDescriptors, type StoredDescriptor } from "./plan.ts";
+import { heldStatus, undoCounts } from "./reservation.ts";
 import type { JsonObject, RateLimitRequest, RateLimitResponse } from "../model/rate-limit.ts";
 
 /** The store, and all settings that change a decision or a response. */
@@ -44,8 +45,23 @@ export class Limiter {
     const counted = planned.filter((descriptor) => descriptor.kind !== "uncounted");
     const counting =
       counted.length === 0 ? undefined : countDescriptors(counted, Math.floor(nowMs / 1_000), this.#options);
-    if (counting === undefined) return this.#respond(request, planned, counted, nowMs);
-    return counting.then(() => this.#respond(request, planned, counted, nowMs));
+    if (counting === undefined) return this.#settle(request, planned, counted, nowMs);
+    return counting.then(() => this.#settle(request, planned, counted, nowMs));
+  }
+
+  /** A reservation that is denied counts nothing. */
+  #settle(
+    request: RateLimitRequest,
+    planned: readonly PlannedDescriptor[],
+    counted: readonly StoredDescriptor[],
+    nowMs: number,
+  ): RateLimitResponse | Promise<RateLimitResponse> {
+    const response = this.#respond(request, planned, counted, nowMs);
+    if (request.reserves !== true) return response;
+    if (response.overallCode === "OK") return { ...response, heldAtMs: nowMs, statuses: planned.map(heldStatus) };
+    const denial = { ...response, heldAtMs: nowMs };
+    const undoing = undoCounts(counted, this.#options);
+    return undoing === undefined ? denial : undoing.then(() => denial);
   }
 
   #respond(

@@ -16,7 +16,7 @@ import { counterKey, type KeyOptions, runtimeSegments, taggedKey, windowKey } fr
 import { findRule } from "./match.ts";
 import { readOverride } from "./override.ts";
 import { subWindowAt } from "@gatewayproxy/runtime/sliding-window";
-import { type CalendarWindow, spanAt } from "../model/limit-window.ts";
+import { type CalendarWindow, spanAt, subWindowLeavesMs } from "../model/limit-window.ts";
 import {
   type CurrentLimit,
   type Descriptor,
@@ -136,14 +136,30 @@ export function planDescriptors(
     return requested.map(() => noLimit);
   }
   const replaced = replacedNames(requested);
+  const reserves = request.reserves === true;
   return requested.map((descriptor) => {
-    const { rule } = descriptor;
+    const { rule, hits } = descriptor;
     if (rule === undefined) return noLimit;
     if (rule.limit === undefined) return unlimited;
-    if (rule.group !== undefined) return planGrouped(descriptor, rule, rule.group, { replaced, nowMs, options });
+    const windowMs = hits < 0 ? refundTimeOf(request, nowMs) : nowMs;
+    if (rule.group !== undefined) {
+      return planGrouped(descriptor, rule, rule.group, { replaced, nowMs, windowMs, reserves, options });
+    }
     if (replaced?.has(rule.name) === true) return noLimit;
-    return planCounted(descriptor, rule, rule.limit, Math.floor(nowMs / 1_000), options);
+    const own = reserves ? { ...descriptor, hits: heldHitsOf(hits, [rule.limit]) } : descriptor;
+    return planCounted(own, rule, rule.limit, Math.floor(windowMs / 1_000), options);
   });
+}
+
+/** Returns the time whose windows a refund belongs to. */
+function refundTimeOf({ heldAtMs }: RateLimitRequest, nowMs: number): number {
+  return heldAtMs !== undefined && heldAtMs <= nowMs ? heldAtMs : nowMs;
+}
+
+/** Returns the hits that a reservation counts: at most the smallest limit. A limit of 0 denies it nevertheless. */
+function heldHitsOf(hits: number, limits: readonly CurrentLimit[]): number {
+  const smallest = Math.max(1, Math.min(...limits.map(({ requestsPerUnit }) => requestsPerUnit)));
+  return Math.min(hits, smallest);
 }
 
 /** A valid descriptor, with its rule and its hits. */
@@ -271,18 +287,24 @@ function calendarCounter(
 interface GroupCall {
   readonly replaced: ReadonlySet<string> | undefined;
   readonly nowMs: number;
+  /** The time of windows of a fixed begin: `nowMs`, or for a refund that of its reservation. */
+  readonly windowMs: number;
+  readonly reserves: boolean;
   readonly options: PlanOptions;
 }
 
 function planGrouped(
-  { entries, hits }: RequestedDescriptor,
+  { entries, hits: requestedHits }: RequestedDescriptor,
   rule: Rule,
   { limits: all, countsDenied }: LimitGroup,
-  { replaced, nowMs, options }: GroupCall,
+  { replaced, nowMs, windowMs, reserves, options }: GroupCall,
 ): GroupedDescriptor | UncountedDescriptor {
-  const limits = replaced === undefined ? all : all.filter(({ limit }) => !replaced.has(limit.name ?? ""));
+  const applied = replaced === undefined ? all : all.filter(({ limit }) => !replaced.has(limit.name ?? ""));
+  const limits = windowMs === nowMs ? applied : applied.filter(({ window }) => stillCounts(window, windowMs, nowMs));
   if (limits.length === 0) return noLimit;
-  const planned = groupCounters(entries, rule, limits, nowMs, options);
+  const group = limits.map(({ limit }) => limit);
+  const hits = reserves ? heldHitsOf(requestedHits, group) : requestedHits;
+  const planned = groupCounters(entries, rule, limits, { nowMs, windowMs }, options);
   return {
     kind: "grouped",
     counters: planned.map(({ counter }) => counter),
@@ -301,16 +323,27 @@ function planGrouped(
   };
 }
 
-/** Returns the counters of a group's limits in the current windows, with the lengths of these. */
+/** Whether a limit can refund the hits of `heldMs`. A sliding window no longer has them after its length. */
+function stillCounts(window: GroupLimit["window"], heldMs: number, nowMs: number): boolean {
+  if (window.kind !== "sliding") return true;
+  const { windowSeconds } = window;
+  return subWindowLeavesMs(windowSeconds, subWindowAt(heldMs, windowSeconds * 1_000)) > nowMs;
+}
+
+/**
+ * Returns the counters of a group's limits, with the lengths of their windows.
+ *
+ * @param times `windowMs` is in the windows of a fixed begin, `nowMs` in the sub-window of a sliding one.
+ */
 export function groupCounters(
   entries: readonly DescriptorEntry[],
   rule: Rule,
   limits: readonly GroupLimit[],
-  nowMs: number,
+  { nowMs, windowMs }: { readonly nowMs: number; readonly windowMs: number },
   options: KeyOptions,
 ): readonly { readonly counter: GroupCounter; readonly windowSeconds: number }[] {
   const tagged = taggedKey(options, rule, entries);
-  const nowSeconds = Math.floor(nowMs / 1_000);
+  const nowSeconds = Math.floor(windowMs / 1_000);
   return limits.map(({ limit: { requestsPerUnit: limit }, window }) => {
     if (window.kind === "sliding") {
       const { windowSeconds } = window;

@@ -46,6 +46,13 @@ export interface RateLimitRequest {
   readonly descriptors: readonly Descriptor[];
   /** Hits of every descriptor without its own; 0 counts as 1 (proto3 cannot distinguish it from absent). */
   readonly hitsAddend: number;
+  /**
+   * Whether the call counts at all descriptors or, if it is denied, at none. A descriptor then counts at most its limit, so that a
+   * call that is larger fits where nothing is counted. Not part of Envoy's protocol.
+   */
+  readonly reserves?: boolean;
+  /** `heldAtMs` of an earlier response: refunds belong to the windows of that time. Absent, or in the future: now. */
+  readonly heldAtMs?: number;
 }
 
 /** `DescriptorStatus.current_limit`. A rule always returns the same object, so a transport may cache its bytes. */
@@ -66,6 +73,8 @@ export interface DescriptorStatus {
   readonly limitRemaining: number;
   /** Whole seconds until the window ends, at least 1; absent without a counter. */
   readonly durationUntilResetSeconds?: number;
+  /** Only for a call that reserves: the hits that are counted; absent without a counter, and in a denial. */
+  readonly heldHits?: number;
 }
 
 /** A response header. Names keep the case of the setting that they come from. */
@@ -91,6 +100,8 @@ export interface RateLimitResponse {
   /** Body of the 429 that the proxy sends; without it the proxy chooses. */
   readonly rawBody?: Uint8Array;
   readonly dynamicMetadata?: JsonObject;
+  /** Only for a call that reserves: its time, in ms since the epoch. */
+  readonly heldAtMs?: number;
 }
 
 /** `limit_remaining` of a rule without a limit: the largest uint32. */

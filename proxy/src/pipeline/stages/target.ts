@@ -1,10 +1,8 @@
 /** Picks the target of a request, and responds where it is not a backend. */
 import { rewritePath } from "../../filters/url-rewrite.ts";
-import type { TokenUsage } from "../../ir/usage.ts";
-import { estimatedUsage } from "../../llm/request-estimate.ts";
 import { generatesNothing } from "../../llm/charging.ts";
 import { clientApi } from "../../llm/client-api.ts";
-import { priceOf, withCost } from "../../llm/price.ts";
+import { priceOf } from "../../llm/price.ts";
 import { ProviderChoice } from "../attempts/provider-choice.ts";
 import { backendsOf, type BackendTarget, type CompiledTarget } from "../compiled-rule.ts";
 import { invalidBackend, modelNotFound, noReadyEndpoint, providersOutOfQuota } from "../local-replies.ts";
@@ -32,10 +30,7 @@ export const pickTarget: Stage = {
     // Of several providers it is that of the first in the list, so that a limit by model counts a request alike, whichever responds.
     const counted = picked?.kind === "providers" ? picked.providers[0]?.target.ai : ai;
     const isPriced = rule.requiresPrice ? isPricedAt(request, picked) : undefined;
-    const estimate = rule.reserves ? estimateAt(request, picked) : undefined;
-    if (llm !== undefined) {
-      request.llm = { ...llm, clientModel, requestModel: counted?.model ?? clientModel, isPriced, estimate };
-    }
+    if (llm !== undefined) request.llm = { ...llm, clientModel, requestModel: counted?.model ?? clientModel, isPriced };
     return "continue";
   },
 };
@@ -55,29 +50,8 @@ function isPricedAt(request: StagedRequest, picked: CompiledTarget | undefined):
   return targets.every(({ ai }) => priceOf(ai, model) !== undefined);
 }
 
-/**
- * Returns what the request may use; undefined for a request that generates nothing, and for one that no backend gets. Of several
- * providers the highest cost counts.
- */
-function estimateAt(request: StagedRequest, picked: CompiledTarget | undefined): TokenUsage | undefined {
-  const targets = picked === undefined ? [] : backendsOf(picked);
-  if (!targets.some(({ filters }) => mayGenerate(request, filters.path))) return undefined;
-  const { services, llm, record } = request;
-  const clientModel = llm?.requestModel;
-  request.takeBody()?.countTokenIds();
-  const estimates = targets.map(({ ai }) => {
-    const usage = estimatedUsage(record, llm, services.outputMeans.of(ai?.model ?? clientModel ?? ""));
-    return withCost(usage, ai, clientModel);
-  });
-  return estimates.reduce((one, other) => (weightOf(other) > weightOf(one) ? other : one));
-}
-
-function weightOf({ cost = 0, total }: TokenUsage): number {
-  return cost > 0 ? cost : total;
-}
-
-/** @param rewrite of the path that the backend gets. */
-function mayGenerate(request: StagedRequest, rewrite: BackendTarget["filters"]["path"]): boolean {
+/** Whether a response may use tokens. @param rewrite of the path that the backend gets. */
+export function mayGenerate(request: StagedRequest, rewrite: BackendTarget["filters"]["path"]): boolean {
   const { head, upgrade } = request.downstream;
   if (upgrade !== undefined) return true;
   const path = rewrite === undefined ? head.path : rewritePath(rewrite, request.match, head.path);

@@ -112,7 +112,7 @@ function validDescriptors(global: GlobalRateLimit): Found<readonly GlobalDescrip
     for (const message of errors) findings.push({ reason: "Invalid", message, path: [...globalPath, ...path] });
   };
   const descriptors = global.descriptors.flatMap(
-    ({ unit, entries, when, cost, limitOverride }, index): readonly GlobalDescriptor[] => {
+    ({ unit, entries, when, cost, limitOverride, reserve }, index): readonly GlobalDescriptor[] => {
       const before = findings.length;
       entries.forEach(({ expression }, place) => {
         addFindings(expression.errors, "descriptors", index, "entries", place, "expression");
@@ -134,6 +134,7 @@ function validDescriptors(global: GlobalRateLimit): Found<readonly GlobalDescrip
           ...(when !== undefined && { when: when.source }),
           ...(cost !== undefined && { cost: cost.source }),
           ...(limitOverride !== undefined && { limitOverride: overrideOf(limitOverride) }),
+          ...(reserve === "Estimate" && { reserves: true as const }),
         },
       ];
     },

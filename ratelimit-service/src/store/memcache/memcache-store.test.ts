@@ -7,6 +7,7 @@ import { type MemcachedServer, startMemcached } from "../../../../test/support/m
 import { createCore } from "../../testing/acceptance/core.ts";
 import { describeCases } from "../../testing/acceptance/run-cases.ts";
 import { type CounterStep, type CounterStore, StoreError } from "../../model/counter-store.ts";
+import { describeReservations } from "../../testing/reservation-contract.ts";
 import { describeCounterStore } from "../testing/contract.ts";
 import { parseMemcacheAddress, type MemcacheServers } from "./memcache-options.ts";
 import { openMemcacheStore, type OpenMemcacheOptions } from "./open-memcache-store.ts";
@@ -16,6 +17,8 @@ const nowSeconds = Math.floor(systemClock.nowMs() / 1_000);
 function step(key: string, hits = 1, windowSeconds = 3_600): CounterStep {
   return { key, hits, windowSeconds, windowEndSeconds: nowSeconds + windowSeconds };
 }
+
+const storeOf = (store: CounterStore) => () => store;
 
 describeWith(["memcached"], "counters in memcached", (program) => {
   let memcached: MemcachedServer;
@@ -62,6 +65,8 @@ describeWith(["memcached"], "counters in memcached", (program) => {
     const [store, sibling] = [await openStore([memcached.address]), await openStore([memcached.address])];
     return { store, sibling, nowSeconds, close: () => Promise.resolve() };
   });
+
+  describeReservations("memcached", async () => storeOf(await openStore([memcached.address])), false);
 
   describeCases("the core with memcached", async (settings) => {
     const store = await openStore([memcached.address]);

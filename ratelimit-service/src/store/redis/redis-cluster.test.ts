@@ -6,6 +6,7 @@ import { type RedisServer, startRedisCluster } from "../../../../test/support/re
 import { createCore } from "../../testing/acceptance/core.ts";
 import { parseCall } from "../../testing/acceptance/notation.ts";
 import type { CounterStep } from "../../model/counter-store.ts";
+import { describeReservations } from "../../testing/reservation-contract.ts";
 import { describeCounterStore } from "../testing/contract.ts";
 import { describeCounterGroups } from "../testing/group-contract.ts";
 import type { RedisStore } from "./redis-store.ts";
@@ -16,6 +17,8 @@ const nowSeconds = Math.floor(systemClock.nowMs() / 1_000);
 function step(key: string, hits: number): CounterStep {
   return { key, hits, windowSeconds: 3_600, windowEndSeconds: nowSeconds + 3_600 };
 }
+
+const storeOf = (store: RedisStore) => () => store;
 
 describeWith(["redis-server"], "counters in a Redis Cluster of three", (program) => {
   let nodes: readonly RedisServer[];
@@ -43,6 +46,7 @@ describeWith(["redis-server"], "counters in a Redis Cluster of three", (program)
 
   describeCounterStore("a Redis Cluster", openFixture);
   describeCounterGroups("a Redis Cluster", openFixture);
+  describeReservations("a Redis Cluster", async () => storeOf(await openStore()), true);
 
   test("one call's counters lie on several nodes", async () => {
     const store = await openStore();

@@ -10,6 +10,7 @@ import { parseCall } from "../../testing/acceptance/notation.ts";
 import { describeCases } from "../../testing/acceptance/run-cases.ts";
 import { type CounterChange, type CounterStep, type CounterStore, maxCount } from "../../model/counter-store.ts";
 import { PerSecondStore } from "../per-second-store.ts";
+import { describeReservations } from "../../testing/reservation-contract.ts";
 import { describeCounterStore } from "../testing/contract.ts";
 import { describeCounterGroups } from "../testing/group-contract.ts";
 import { openRedisStore } from "./open-redis-store.ts";
@@ -20,6 +21,8 @@ const nowSeconds = Math.floor(systemClock.nowMs() / 1_000);
 function step(key: string, hits: number, windowSeconds = 3_600): CounterStep {
   return { key, hits, windowSeconds, windowEndSeconds: nowSeconds + windowSeconds };
 }
+
+const storeOf = (store: CounterStore) => () => store;
 
 describeWith(["redis-server"], "counters in Redis", (program) => {
   let redis: RedisServer;
@@ -46,6 +49,7 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
 
   describeCounterStore("Redis", openFixture);
   describeCounterGroups("Redis", openFixture);
+  describeReservations("Redis", async () => storeOf(await openStore()), true);
 
   describeCases("the core with Redis", async (settings) => {
     const store = await openStore();

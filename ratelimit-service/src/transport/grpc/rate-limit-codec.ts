@@ -24,6 +24,7 @@ import {
 } from "../../limiter/call-bounds.ts";
 import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";
+import { requestFields, responseFields, statusFields } from "@gatewayproxy/protos/reservation";
 
 /**
  * envoy.type.v3.RateLimitUnit, by number. It has no WEEK, but envoyproxy/ratelimit accepts the number of WEEK in
@@ -53,6 +54,8 @@ export function decodeRateLimitRequest(message: Buffer, bounds: CallBounds = def
   const descriptors: Descriptor[] = [];
   let domain = "";
   let hitsAddend = 0;
+  let reserves = false;
+  let heldAtMs: number | undefined;
   while (reader.position < end) {
     const tag = reader.readTag(end);
     if (tag === bytesTag(1)) {
@@ -65,6 +68,10 @@ export function decodeRateLimitRequest(message: Buffer, bounds: CallBounds = def
       descriptors.push(readDescriptor(reader, reader.readEnd(end), index, bounds));
     } else if (tag === varintTag(3)) {
       hitsAddend = reader.readUint32(end);
+    } else if (tag === varintTag(requestFields.reserves)) {
+      reserves = reader.readVarint(end) !== 0;
+    } else if (tag === varintTag(requestFields.heldAt)) {
+      heldAtMs = reader.readVarint(end);
     } else {
       skipUnknown(reader, tag, end, 3);
     }
@@ -72,7 +79,10 @@ export function decodeRateLimitRequest(message: Buffer, bounds: CallBounds = def
   if (domain.length > bounds.maxTextLength) {
     throw new CallTooLargeError(tooLongMessage("the domain", domain.length, bounds.maxTextLength));
   }
-  return { domain, descriptors, hitsAddend };
+  const call = { domain, descriptors, hitsAddend };
+  return reserves || heldAtMs !== undefined
+    ? { ...call, ...(reserves && { reserves }), ...(heldAtMs !== undefined && { heldAtMs }) }
+    : call;
 }
 
 function readDescriptor(reader: WireReader, end: number, index: number, bounds: CallBounds): Descriptor {
@@ -185,6 +195,7 @@ export function encodeRateLimitResponse(response: RateLimitResponse): Buffer {
     writeStruct(response.dynamicMetadata);
     writer.end(start);
   }
+  writer.uint(responseFields.heldAt, response.heldAtMs ?? 0);
   return writer.take();
 }
 
@@ -198,6 +209,7 @@ function writeStatus(status: DescriptorStatus): void {
     writer.uint(1, status.durationUntilResetSeconds);
     writer.end(duration);
   }
+  writer.uint(statusFields.heldHits, status.heldHits ?? 0);
   writer.end(start);
 }
 

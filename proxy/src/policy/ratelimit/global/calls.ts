@@ -24,17 +24,24 @@ export interface TokenCharge {
 /** The hits that `hitsMode: Request` uses to check a token budget; the charge is reduced by them. */
 const checkHits = 1;
 
-/** Returns the calls before the request goes to the backend: requests are counted, token budgets only checked. */
+/**
+ * Returns the calls before the request goes to the backend: requests and estimates of tokens are counted, other token budgets
+ * only checked.
+ */
 export function decisionCallsOf(
   { domain, hitsMode }: GlobalLimit,
   descriptors: readonly RequestDescriptor[],
 ): readonly PlannedCall[] {
   if (hitsMode === "Descriptor") {
-    return [{ method: "shouldRateLimit", call: byDescriptor(domain, descriptors), descriptors }];
+    const call = reserving(byDescriptor(domain, descriptors), descriptors);
+    return [{ method: "shouldRateLimit", call, descriptors }];
   }
-  const tokens = descriptors.filter(countsTokens);
-  const requests = descriptors.filter((descriptor) => !countsTokens(descriptor) && descriptor.hits > 0);
-  const calls = [...groupByHits(requests)].map(([hits, group]) => byRequest("shouldRateLimit", domain, group, hits));
+  const tokens = descriptors.filter((descriptor) => countsTokens(descriptor) && descriptor.hits === 0);
+  const counted = descriptors.filter(({ hits }) => hits > 0);
+  const calls = Array.from(groupByHits(counted), ([hits, group]) => {
+    const { call, ...rest } = byRequest("shouldRateLimit", domain, group, hits);
+    return { ...rest, call: reserving(call, group) };
+  });
   if (tokens.length === 0) return calls;
   return hitsMode === "Kuadrant"
     ? [...calls, byRequest("checkRateLimit", domain, tokens, undefined)]
@@ -53,13 +60,32 @@ export function chargeCallsOf(
 ): readonly Pick<PlannedCall, "method" | "call">[] {
   const charged = charges.map(({ descriptor, hits }) => ({
     ...descriptor,
-    hits: hits - checkedHits(hitsMode, wasChecked),
+    hits: hits - (isHeld(descriptor) ? 0 : checkedHits(hitsMode, wasChecked)),
   }));
   const uncounted = charged.filter(({ hits }) => hits > 0);
   if (uncounted.length === 0) return [];
   if (hitsMode === "Descriptor") return [{ method: "shouldRateLimit", call: byDescriptor(domain, uncounted) }];
   const method = hitsMode === "Kuadrant" ? "report" : "shouldRateLimit";
   return [...groupByHits(uncounted)].map(([hits, group]) => byRequest(method, domain, group, hits));
+}
+
+/**
+ * Returns the call that refunds hits.
+ *
+ * @param heldAtMs of the response to the call that counted them.
+ */
+export function refundCallOf(
+  { domain }: GlobalLimit,
+  refunds: readonly TokenCharge[],
+  heldAtMs: number,
+): RateLimitRequest {
+  const descriptors = refunds.map(({ descriptor, hits }) => ({ ...callDescriptor(descriptor, hits), isRefund: true }));
+  return { domain, heldAtMs, descriptors };
+}
+
+/** Whether a descriptor counts an estimate of tokens, which the charge replaces. */
+export function isHeld(descriptor: RequestDescriptor): boolean {
+  return countsTokens(descriptor) && descriptor.hits > 0;
 }
 
 function checkedHits(hitsMode: HitsMode, wasChecked: boolean): number {
@@ -80,6 +106,11 @@ function byDescriptor(domain: string, descriptors: readonly RequestDescriptor[])
   return isUniform
     ? { domain, hits: first, descriptors: descriptors.map((descriptor) => callDescriptor(descriptor)) }
     : { domain, descriptors: descriptors.map((descriptor) => callDescriptor(descriptor, descriptor.hits)) };
+}
+
+/** Marks a call as a reservation if it counts estimates. */
+function reserving(call: RateLimitRequest, descriptors: readonly RequestDescriptor[]): RateLimitRequest {
+  return descriptors.some(isHeld) ? { ...call, reserves: true } : call;
 }
 
 function byRequest(

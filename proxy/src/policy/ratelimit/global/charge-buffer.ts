@@ -11,6 +11,8 @@ export interface Charge {
   readonly createdMs: number;
   /** Number of responses with a failure or RESOURCE_EXHAUSTED; absent: none. */
   readonly failures?: number;
+  /** Whether it refunds hits, and is not sent again. */
+  readonly isRefund?: true;
 }
 
 const maxCharges = 10_000;

@@ -7,7 +7,8 @@
  * overloaded service.
  *
  * Delivery is at least once unless a charge is dropped. A charge that timed out may have arrived and is sent again: a
- * budget that is exhausted a little early does less harm than one that is not charged.
+ * budget that is exhausted a little early does less harm than one that is not charged. For the same reason, a refund is sent at
+ * most once.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { type Charge, ChargeBuffer } from "./charge-buffer.ts";
@@ -124,7 +125,9 @@ export class ChargeDelivery {
   }
 
   #failed(charge: Charge, { cause }: CallFailure): void {
-    if (cause === "timeout" || cause === "unavailable") {
+    if (charge.isRefund === true) {
+      this.#options.onDropped("uncertain");
+    } else if (cause === "timeout" || cause === "unavailable") {
       this.#enqueueRetry(charge);
     } else if (cause === "failed" || cause === "exhausted") {
       const failures = (charge.failures ?? 0) + 1;

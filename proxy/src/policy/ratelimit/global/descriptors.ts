@@ -10,7 +10,7 @@
 import { hash } from "node:crypto";
 import { type Expression, failed, parseExpression, type Use } from "../../../cel/expression.ts";
 import type { RequestView } from "../../../cel/request-view.ts";
-import { isCostTooCostly, maxUnits, unitsOf } from "../cost.ts";
+import { isCostTooCostly, maxUnits, unitsOf, viewWithUsage } from "../cost.ts";
 import type { DescriptorNotApplied, GlobalDescriptor, LimitOverride, OverrideRule } from "../../../ir/global-limit.ts";
 import type { DescriptorEntry } from "./messages.ts";
 
@@ -34,7 +34,7 @@ export interface CompiledDescriptor {
   readonly override: LimitOverride | undefined;
   /** All expressions. */
   readonly expressions: readonly Expression[];
-  /** An expression that is needed before the response, or the cost, reads the request's body. */
+  /** An expression that is needed before the response, or the cost, reads the request's body, or an estimate depends on it. */
   readonly needsBody: boolean;
 }
 
@@ -42,7 +42,7 @@ export interface CompiledDescriptor {
 export interface RequestDescriptor {
   readonly compiled: CompiledDescriptor;
   readonly entries: readonly DescriptorEntry[];
-  /** Units that the request costs; 0 for tokens, which are counted after the response. */
+  /** Units that the request costs; of tokens the estimate that it holds until its response, 0 if it holds none. */
   readonly hits: number;
   /** The limit in place of that of the service; undefined: none. The charge of the response has it too. */
   readonly override: LimitOverride | undefined;
@@ -69,7 +69,7 @@ export function compileDescriptor(descriptor: GlobalDescriptor, target: string):
   const override = constantOverride(limitOverride);
   const optional = [when, cost, amount].filter((expression) => expression !== undefined);
   const expressions = [...entries.map(({ expression }) => expression), ...optional];
-  const needsBody = expressions.some((expression) => expression.phase !== "head");
+  const needsBody = descriptor.reserves === true || expressions.some((expression) => expression.phase !== "head");
   return { descriptor, target, entries, when, cost, amount, override, expressions, needsBody };
 }
 
@@ -108,8 +108,22 @@ export function describeRequest(
     if (value === undefined && skipsAbsent) return "ifAbsent";
     entries.push({ key, value: value === undefined || value === failed || value === "" ? noValue : value });
   }
-  const hits = compiled.descriptor.counts === "tokens" ? 0 : (unitsOf(compiled.cost, view, compiled.target) ?? 1);
-  return { compiled, entries, hits, override: overrideOf(compiled, view) };
+  const override = overrideOf(compiled, view);
+  const isCounted = compiled.descriptor.counts === "requests";
+  const hits = isCounted ? (unitsOf(compiled.cost, view, compiled.target) ?? 1) : heldHitsOf(compiled, view, override);
+  return { compiled, entries, hits, override };
+}
+
+/** Returns the estimate that a request holds: at most the override, so that a larger request fits where nothing is counted. */
+function heldHitsOf(
+  { descriptor, cost, target }: CompiledDescriptor,
+  view: RequestView,
+  override?: LimitOverride,
+): number {
+  const estimate = view.llm?.estimate;
+  if (descriptor.reserves !== true || estimate === undefined) return 0;
+  const costs = cost === undefined ? undefined : unitsOf(cost, viewWithUsage(view, estimate), target);
+  return Math.min(costs ?? estimate.total, maxUnits, Math.max(1, override?.requestsPerUnit ?? maxUnits));
 }
 
 /** A condition without a value does not exempt a request. */

@@ -206,7 +206,7 @@ export class GlobalLimitSet {
     this.countsTokens = gates.some((gate) => gate.countsTokens);
   }
 
-  /** As `LimitSet.reserves`, of the fallbacks. */
+  /** As `LimitSet.reserves`, of all limits and their fallbacks. */
   get reserves(): boolean {
     return this.#gates.some((gate) => gate.reserves);
   }
@@ -333,12 +333,14 @@ export class GlobalReservation implements Reservation {
 
   /** As `Reservation.holdsPlace`. */
   get holdsPlace(): boolean {
-    return this.#reservations.some(({ result }) => result.reservation?.holdsPlace === true);
+    return this.#reservations.some(
+      ({ result: { reservation, holds } }) => reservation?.holdsPlace === true || holds?.isEmpty === false,
+    );
   }
 
   /** As `Reservation.release`. */
   release(nowMs: number): void {
-    for (const { result } of this.#reservations) result.reservation?.release(nowMs);
+    for (const { gate, result } of this.#reservations) gate.release(result, nowMs);
   }
 
   /**
@@ -360,8 +362,12 @@ export class GlobalReservation implements Reservation {
     }
   }
 
-  /** Refunds the units in in-process counters. The counters of services stay unchanged. */
+  /**
+   * Refunds the units in in-process counters. Services keep those of requests, and are refunded what a request holds that was not
+   * allowed after all.
+   */
   refund(nowMs: number, cause?: RefundCause): void {
+    if (cause === undefined) this.release(nowMs);
     this.#limitView = this.#nearest(({ reservation, view }) => {
       if (reservation === undefined) return view;
       const { state, listed } = reservation.refund(nowMs, cause);

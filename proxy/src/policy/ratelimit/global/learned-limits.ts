@@ -111,6 +111,7 @@ function localLimit(
     restoresAll: true,
     ...windowOf(Math.min(windowSeconds, maxWindowSeconds)),
     ...(descriptor.counts === "requests" && { units: hits }),
+    ...(descriptor.reserves === true && { reserves: true as const }),
     mode,
     ...(refundOn === undefined ? {} : { refundOn }),
     ...(headers === undefined ? {} : { headers }),

@@ -15,7 +15,7 @@ import { type LocalDecision, compileLimits, type LimitSet } from "../local-limit
 import { listsLimits, sendsFamily, type ShownLimit, shownStatuses } from "../shown-limit.ts";
 import type { LimitState } from "../window.ts";
 import { backendHeaders, minDenialMs, type LimitView, type ServiceDenial, viewOfAllowed } from "./service-headers.ts";
-import { chargeCallsOf, type PlannedCall, decisionCallsOf, type TokenCharge } from "./calls.ts";
+import { chargeCallsOf, type PlannedCall, decisionCallsOf, refundCallOf, type TokenCharge } from "./calls.ts";
 import {
   type CompiledDescriptor,
   chargeOf,
@@ -31,6 +31,7 @@ import { areValuesTooLong } from "./call-size.ts";
 import type { RateLimitResponse } from "./messages.ts";
 import type { CallWatcher } from "./call-watcher.ts";
 import type { ServiceOutcome, ServiceClient } from "./service-client.ts";
+import { holdsOf, type ServiceHold, ServiceHolds } from "./service-holds.ts";
 
 /** Services that the gates of a worker share. */
 export interface GateServices {
@@ -53,6 +54,8 @@ export interface GateAllowed extends DescribedRequest {
   readonly backendHeaders: readonly string[];
   /** The reservation in the in-process counters that decided instead of the service. */
   readonly reservation: CounterReservation | undefined;
+  /** What the request holds at the service; undefined if it holds nothing. */
+  readonly holds?: ServiceHolds | undefined;
 }
 
 /** A denial is cached until its reset, but no longer than this: the limit may be raised in the meantime. */
@@ -81,9 +84,14 @@ export class LimitGate {
     this.countsTokens = this.#fallback.countsTokens || limit.descriptors.some(({ counts }) => counts === "tokens");
   }
 
-  /** As `LimitSet.reserves`, of its fallback. */
+  /** As `LimitSet.reserves`, of its descriptors and its fallback. */
   get reserves(): boolean {
-    return this.#fallback.reserves;
+    return this.#reserves || this.#fallback.reserves;
+  }
+
+  /** Whether a descriptor reserves estimates at the service. */
+  get #reserves(): boolean {
+    return this.limit.descriptors.some(({ reserves }) => reserves === true);
   }
 
   /** As `LimitSet.requiresPrice`, of its fallback. */
@@ -140,21 +148,43 @@ export class LimitGate {
     else this.#callService(view, described, done, watcher);
   }
 
-  /** Charges the usage of a response to the token budgets of an allowed request. */
-  charge({ by, descriptors, reservation }: GateAllowed, view: RequestView, usage: TokenUsage, nowMs: number): void {
+  /**
+   * Charges the usage of a response to the token budgets of an allowed request. It replaces what the request holds at the service,
+   * which gets the difference.
+   */
+  charge(allowed: GateAllowed, view: RequestView, usage: TokenUsage, nowMs: number): void {
+    const { by, descriptors, reservation, holds } = allowed;
     if (by !== "learned") reservation?.charge(usage, nowMs);
     const charges: TokenCharge[] = [];
+    const refunds: ServiceHold[] = [];
     for (const descriptor of descriptors) {
       const { counts, index } = descriptor.compiled.descriptor;
-      const hits = counts === "tokens" ? chargeOf(descriptor.compiled, view, usage.total) : 0;
-      if (hits === 0) continue;
-      charges.push({ descriptor, hits });
+      if (counts !== "tokens") continue;
+      const used = chargeOf(descriptor.compiled, view, usage.total);
+      const hold = holds?.take(descriptor);
+      const hits = used - (hold?.hits ?? 0);
+      if (hits > 0) charges.push({ descriptor, hits });
+      else if (hits < 0 && hold !== undefined) refunds.push({ ...hold, hits: -hits });
       // The in-process counters are charged as the service would be.
-      if (by === "learned") reservation?.chargeEntry(index, hits, nowMs);
+      if (by === "learned" && used > 0) reservation?.chargeEntry(index, used, nowMs);
     }
+    this.#refund(refunds);
     if (charges.length === 0) return;
     for (const { method, call } of chargeCallsOf(this.limit, charges, by === "service")) {
       this.#client.charge(method, call);
+    }
+  }
+
+  /** Refunds what a request still holds at the service and in in-process counters. */
+  release({ holds, reservation }: GateAllowed, nowMs: number): void {
+    reservation?.release(nowMs);
+    if (holds !== undefined) this.#refund(holds.takeAll());
+  }
+
+  /** A service that refunds nothing keeps what it has counted until its window ends. */
+  #refund(holds: readonly ServiceHold[]): void {
+    for (const [heldAtMs, group] of Map.groupBy(holds, (hold) => hold.heldAtMs)) {
+      if (heldAtMs !== undefined) this.#client.refund(refundCallOf(this.limit, group, heldAtMs));
     }
   }
 
@@ -163,7 +193,10 @@ export class LimitGate {
    * a new request. Without a response of the service they have.
    */
   recheck({ descriptors, reservation }: GateAllowed, nowMs: number, done: (hasLeft: boolean) => void): void {
-    const tokens = descriptors.filter(({ compiled }) => compiled.descriptor.counts === "tokens");
+    const tokens = descriptors
+      .filter(({ compiled }) => compiled.descriptor.counts === "tokens")
+      // Only looks: the estimate is that of the first response.
+      .map((descriptor) => ({ ...descriptor, hits: 0 }));
     const plans = tokens.length === 0 ? [] : decisionCallsOf(this.limit, tokens);
     const isOver =
       reservation?.hasTokensLeft(nowMs) === false ||
@@ -236,23 +269,37 @@ export class LimitGate {
   ): GateResult {
     const nowMs = this.#services.clock.monotonicMs();
     const responded: RateLimitResponse[] = [];
+    let denial: { readonly plan: PlannedCall | undefined; readonly response: RateLimitResponse } | undefined;
     for (let at = 0; at < responses.length; at++) {
-      const response = responses[at];
-      if (response?.kind !== "responded") continue;
-      this.#learn(plans[at], response.response, nowMs);
-      if (response.response.overallCode === "OVER_LIMIT") {
-        return this.#deny(described, plans[at]?.descriptors ?? described.descriptors, response.response, nowMs);
-      }
-      responded.push(response.response);
+      const outcome = responses[at];
+      if (outcome?.kind !== "responded") continue;
+      const { response } = outcome;
+      this.#learn(plans[at], response, nowMs);
+      if (response.overallCode === "OVER_LIMIT") denial ??= { plan: plans[at], response };
+      responded.push(response);
     }
+    const holds = this.#reserves ? this.#holdsOf(plans, responses) : undefined;
     const [first] = responded;
-    if (first === undefined || responded.length < responses.length) return this.#applyFailureMode(view, described);
+    const isIncomplete = first === undefined || responded.length < responses.length;
+    if (denial !== undefined || isIncomplete) this.#refund(holds?.takeAll() ?? none);
+    if (denial !== undefined) {
+      return this.#deny(described, denial.plan?.descriptors ?? described.descriptors, denial.response, nowMs);
+    }
+    if (isIncomplete) return this.#applyFailureMode(view, described);
     return {
-      ...{ kind: "allowed", by: "service", ...described },
+      ...{ kind: "allowed", by: "service", ...described, holds },
       view: this.#shown(nearest(responded.map(viewOfAllowed)), plans, responded),
       backendHeaders: responded.length === 1 ? backendHeaders(first) : responded.flatMap(backendHeaders),
       reservation: undefined,
     };
+  }
+
+  #holdsOf(plans: readonly PlannedCall[], responses: readonly ServiceOutcome[]): ServiceHolds | undefined {
+    const holds = plans.flatMap((plan, at) => {
+      const outcome = responses[at];
+      return outcome?.kind === "responded" ? holdsOf(plan, outcome.response) : none;
+    });
+    return holds.length === 0 ? undefined : new ServiceHolds(holds);
   }
 
   /**
@@ -287,7 +334,9 @@ export class LimitGate {
   ): GlobalDenial {
     const denial: ServiceDenial = { response, atMs: nowMs, descriptors: called };
     const cacheMs = Math.min(minDenialMs(response.statuses), maxCacheMs);
-    if (cacheMs > 0) this.#client.denials.set(this.#cacheKey(described), denial, nowMs + cacheMs);
+    // A refund may end a denial before the window does.
+    const isFinal = response.heldAtMs === undefined;
+    if (isFinal && cacheMs > 0) this.#client.denials.set(this.#cacheKey(described), denial, nowMs + cacheMs);
     return { kind: "global", limit: this.limit, by: "service", ...described, cause: denial };
   }
 

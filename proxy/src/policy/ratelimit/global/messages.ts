@@ -10,6 +10,13 @@ export interface RateLimitRequest {
   readonly descriptors: readonly CallDescriptor[];
   /** `hits_addend` of the call; undefined leaves it out, which services read as 1. */
   readonly hits?: number | undefined;
+  /**
+   * The call counts at all descriptors, or at none if it is denied, and at most the limit of each. Only the service of this project
+   * reads it, and `heldAtMs` (`protos/src/reservation.ts`).
+   */
+  readonly reserves?: boolean | undefined;
+  /** `heldAtMs` of an earlier response, whose hits are refunded. */
+  readonly heldAtMs?: number | undefined;
 }
 
 /** `envoy.extensions.common.ratelimit.v3.RateLimitDescriptor`. */
@@ -19,6 +26,8 @@ export interface CallDescriptor {
   readonly limitOverride?: LimitOverride | undefined;
   /** `hits_addend` of the descriptor, 0 to look only; undefined leaves it out. */
   readonly hits?: number | undefined;
+  /** `is_negative_hits`: `hits` are refunded. */
+  readonly isRefund?: boolean | undefined;
 }
 
 /** `RateLimitDescriptor.Entry`: one key and value of a descriptor. */
@@ -38,6 +47,8 @@ export interface RateLimitResponse {
   readonly requestHeaders: readonly HeaderValue[];
   /** Body of a denial; undefined if the service sends none. */
   readonly rawBody: Buffer | undefined;
+  /** The time of the call in ms since the epoch, for refunds; undefined unless the call reserves and the service refunds. */
+  readonly heldAtMs?: number | undefined;
 }
 
 /** An unknown number is read as `UNKNOWN`. */
@@ -52,6 +63,8 @@ export interface DescriptorStatus {
   readonly remaining: number;
   /** At least 0; undefined if absent or invalid. */
   readonly resetMs: number | undefined;
+  /** The hits that are counted, beside `heldAtMs`; undefined without any. */
+  readonly heldHits?: number | undefined;
 }
 
 /** `RateLimitResponse.RateLimit`: the limit that a service applied. */

@@ -27,6 +27,8 @@ export type DropReason =
   | "rejected"
   /** The service failed to count it repeatedly. */
   | "failed"
+  /** A refund failed. The service may have counted it, so it is not sent again. */
+  | "uncertain"
   /** No limit names the service any more. */
   | "retired";
 

@@ -37,6 +37,7 @@ const anyCall: fc.Arbitrary<RateLimitRequest> = fc.record({
         nil: undefined,
       }),
       hits: fc.option(fc.maxSafeNat(), { nil: undefined }),
+      isRefund: fc.boolean(),
     }),
     { maxLength: 4 },
   ),
@@ -50,17 +51,19 @@ describe("a call", () => {
         expect(read.domain).toBe(call.domain);
         expect(read.hitsAddend).toBe(call.hits ?? 0);
         expect(
-          read.descriptors.map(({ entries, limit, hitsAddend }) => ({
+          read.descriptors.map(({ entries, limit, hitsAddend, isNegativeHits }) => ({
             entries,
             limit: limit && [limit.requestsPerUnit, limit.unit],
             hits: hitsAddend?.value,
+            isRefund: isNegativeHits,
           })),
         ).toEqual(
-          call.descriptors.map(({ entries, limitOverride, hits }) => ({
+          call.descriptors.map(({ entries, limitOverride, hits, isRefund }) => ({
             entries,
             limit:
               limitOverride === undefined ? null : [limitOverride.requestsPerUnit, limitOverride.unit.toUpperCase()],
             hits: hits === undefined ? undefined : String(hits),
+            isRefund,
           })),
         );
       }),

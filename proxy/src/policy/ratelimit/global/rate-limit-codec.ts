@@ -7,6 +7,7 @@
  */
 import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";
+import { requestFields, responseFields, statusFields } from "@gatewayproxy/protos/reservation";
 import type { OverrideUnit } from "../../../ir/global-limit.ts";
 import type {
   CallDescriptor,
@@ -51,15 +52,18 @@ const varintTag = (field: number): number => (field << 3) | WireType.Varint;
 const writer = new WireWriter();
 
 /** Returns the bytes of a request; the caller owns them. Hits are whole numbers from 0 to 2^32 - 1. */
-export function encodeRateLimitRequest({ domain, descriptors, hits = 0 }: RateLimitRequest): Buffer {
+export function encodeRateLimitRequest(call: RateLimitRequest): Buffer {
+  const { domain, descriptors, hits = 0, reserves = false, heldAtMs = 0 } = call;
   writer.reset();
   writer.string(1, domain);
   for (const descriptor of descriptors) writeDescriptor(descriptor);
   writer.uint(3, hits);
+  if (reserves) writer.boolean(requestFields.reserves, true);
+  writer.uint(requestFields.heldAt, heldAtMs);
   return writer.take();
 }
 
-function writeDescriptor({ entries, limitOverride, hits }: CallDescriptor): void {
+function writeDescriptor({ entries, limitOverride, hits, isRefund = false }: CallDescriptor): void {
   const start = writer.begin(2);
   for (const { key, value } of entries) {
     const entry = writer.begin(1);
@@ -79,6 +83,7 @@ function writeDescriptor({ entries, limitOverride, hits }: CallDescriptor): void
     writer.uint(1, hits);
     writer.end(wrapper);
   }
+  if (isRefund) writer.boolean(4, true);
   writer.end(start);
 }
 
@@ -91,6 +96,7 @@ export function decodeRateLimitResponse(message: Buffer): RateLimitResponse {
   const requestHeaders: HeaderValue[] = [];
   let overallCode: Code = "UNKNOWN";
   let rawBody: Buffer | undefined;
+  let heldAtMs: number | undefined;
   while (reader.position < end) {
     const tag = reader.readTag(end);
     if (tag === varintTag(1)) overallCode = readCode(reader, end);
@@ -98,6 +104,7 @@ export function decodeRateLimitResponse(message: Buffer): RateLimitResponse {
     else if (tag === bytesTag(3)) responseHeaders.push(readHeader(message, reader, reader.readEnd(end)));
     else if (tag === bytesTag(4)) requestHeaders.push(readHeader(message, reader, reader.readEnd(end)));
     else if (tag === bytesTag(5)) rawBody = readBytes(message, reader, end);
+    else if (tag === varintTag(responseFields.heldAt)) heldAtMs = reader.readVarint(end);
     else skipUnknown(reader, tag, end, 5);
   }
   return {
@@ -106,6 +113,7 @@ export function decodeRateLimitResponse(message: Buffer): RateLimitResponse {
     responseHeaders,
     requestHeaders,
     rawBody: rawBody?.length === 0 ? undefined : rawBody,
+    heldAtMs,
   };
 }
 
@@ -118,15 +126,17 @@ function readStatus(reader: WireReader, end: number): DescriptorStatus {
   let limit: ReportedLimit | undefined;
   let remaining = 0;
   let resetMs: number | undefined;
+  let heldHits: number | undefined;
   while (reader.position < end) {
     const tag = reader.readTag(end);
     if (tag === varintTag(1)) code = readCode(reader, end);
     else if (tag === bytesTag(2)) limit = readLimit(reader, reader.readEnd(end));
     else if (tag === varintTag(3)) remaining = reader.readUint32(end);
     else if (tag === bytesTag(4)) resetMs = readDuration(reader, reader.readEnd(end));
+    else if (tag === varintTag(statusFields.heldHits)) heldHits = reader.readVarint(end);
     else skipUnknown(reader, tag, end, 4);
   }
-  return { code, limit, remaining, resetMs };
+  return { code, limit, remaining, resetMs, heldHits };
 }
 
 function readLimit(reader: WireReader, end: number): ReportedLimit {

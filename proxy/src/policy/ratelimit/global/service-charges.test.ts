@@ -133,6 +133,26 @@ describe("charges", () => {
     expect([dropped, service.state().chargesBuffered]).toEqual([["failed"], 0]);
   });
 
+  test("that refund are sent once, since the service may have counted one that failed", () => {
+    const outcomes: CallOutcome[] = [callFailure("timeout", "late"), callFailure("failed", "no"), away];
+    const { service, sent, dropped, clock } = serviceThat(() => outcomes.shift() ?? ok);
+    for (let times = 0; times < 4; times++) service.refund(call);
+    clock.advance(60_000);
+    expect(sent.filter(({ path }) => path.includes("ShouldRateLimit"))).toHaveLength(4);
+    expect([dropped, service.state().chargesBuffered]).toEqual([["uncertain", "uncertain", "uncertain"], 0]);
+  });
+
+  test("that refund wait while the service is away", () => {
+    let outcome: CallOutcome = away;
+    const { service, dropped, ask, clock } = serviceThat(() => outcome);
+    for (let at = 0; at < 5; at++) ask();
+    service.refund(call);
+    expect([dropped, service.state().chargesBuffered]).toEqual([[], 1]);
+    outcome = ok;
+    clock.advance(500);
+    expect([dropped, service.state().chargesBuffered]).toEqual([[], 0]);
+  });
+
   test("are awaited at the end, while the service is available", async () => {
     const { service } = serviceThat(() => ok);
     await service.idle();

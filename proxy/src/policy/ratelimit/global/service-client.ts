@@ -216,6 +216,16 @@ export class ServiceClient {
     this.#charges.deliver({ path: methods[method], message: encodeRateLimitRequest(call), createdMs: this.#nowMs() });
   }
 
+  /**
+   * Refunds hits. Unlike a charge it is sent at most once, since a refund that arrives twice would allow more than the limit. While
+   * the service is unavailable it waits.
+   */
+  refund(call: RateLimitRequest): void {
+    const message = encodeRateLimitRequest(call);
+    const path = methods.shouldRateLimit;
+    this.#charges.deliver({ path, message, createdMs: this.#nowMs(), isRefund: true });
+  }
+
   /** Records that the service responds to another worker, so that this worker does not wait for its own probe. */
   succeededInOtherWorker(): void {
     this.#breaker.succeededInOtherWorker();
