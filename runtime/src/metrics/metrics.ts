@@ -97,6 +97,12 @@ export class Family<C extends Cell | HistogramCell, L extends readonly string[]>
     prune(this.#tree, at, value);
   }
 
+  /** Removes every series of a metric with labels. */
+  clear(): void {
+    this.#series = [];
+    this.#tree.clear();
+  }
+
   snapshot(): FamilySnapshot {
     const series = this.#series.map(({ labels, cell }) => ({ labels, data: [...cell.data()] }));
     return { name: this.declaration.name, series };
