@@ -56,6 +56,11 @@ const counter = z.object({
   ),
   burst: count.default(0).describe("The part of `limit` that the end of a window does not restore."),
   used: count.describe("Units counted, less refunds; above `limit` if a charge exceeded it."),
+  held: count
+    .default(0)
+    .describe(
+      "The part of `used` that requests in progress hold and give back at their end, as far as they do not use it: all of `concurrent`, of others what `reserve` has estimated.",
+    ),
   remaining: count.describe("Remaining units; at 0 requests are denied."),
   resetSeconds: count.describe(
     "Seconds until units are restored, rounded up: at the end of the window, or of the oldest part of a sliding one.",
@@ -114,6 +119,22 @@ const service = z.object({
     .describe("The program, found by calls that count nothing; the first request for `/limits` starts them."),
 });
 
+const stateDirectory = z.object({
+  directory: z.string().describe("Its path."),
+  savedUntil: timestamp
+    .optional()
+    .describe("Time up to which its file has everything that was counted; absent before the first save."),
+  bytes: count.describe("Size of the file."),
+  isFailing: z.boolean().describe("Whether the last attempt to save failed. Attempts are repeated."),
+  failures: count.describe("Failed attempts since the start."),
+  lastError: z
+    .object({ message: z.string(), at: timestamp })
+    .optional()
+    .describe("The last failure, also if counters are saved again; absent if there was none."),
+});
+/** The state of the directory in which counters are saved. */
+export type StateDirectory = Immutable<z.output<typeof stateDirectory>>;
+
 const learned = z.object({
   policy: z.string(),
   target: z.string(),
@@ -129,6 +150,9 @@ export const limitsSchema = z.object({
   at: timestamp,
   counters: z.array(counter).describe("Those with the least remaining first; at most `?max=` (1,000)."),
   countersLeftOut: count.describe("Number of open counters that are not listed."),
+  state: stateDirectory
+    .optional()
+    .describe("The directory of `--state-dir`; absent without it: counters start from zero with the process."),
   services: z.array(service).describe("Rate limit services that policies name, by key."),
   learned: z
     .array(learned)

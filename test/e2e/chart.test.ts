@@ -71,6 +71,32 @@ describe("the chart", () => {
     });
   });
 
+  test("gives each proxy of the class a volume, with the parameters of the class over it", async () => {
+    const own = "spec: {storageClassName: slow}";
+    const rendered = await template(
+      ...["--set", "counters.persistence.enabled=true,counters.persistence.size=5Gi"],
+      ...["--set-string", `gatewayClass.parameters.persistentVolumeClaim=${own}`],
+    );
+    const data = parseAllDocuments(rendered)
+      .map((document) => document.toJS() as { kind?: string; data?: Readonly<Record<string, string>> } | null)
+      .find((each) => each?.kind === "ConfigMap" && each.data?.["persistentVolumeClaim"] !== undefined)?.data;
+    expect(parse(data?.["persistentVolumeClaim"] ?? "")).toEqual({
+      spec: { storageClassName: "slow", resources: { requests: { storage: "5Gi" } } },
+    });
+    expect(parse(data?.["statefulSet"] ?? "")).toEqual({
+      spec: { persistentVolumeClaimRetentionPolicy: { whenDeleted: "Delete", whenScaled: "Retain" } },
+    });
+  });
+
+  test.each([
+    ["counters.persistence.enabled", "counters.persistence.enabled=true"],
+    ["rateLimitService.mode Sidecar", "rateLimitService.enabled=true,rateLimitService.mode=Sidecar"],
+  ])("rejects %s without a class, whose parameters have it", async (value, set) => {
+    await expect(template("--set", `${set},gatewayClass.create=false`)).rejects.toThrow(
+      `${value} needs gatewayClass.create: true`,
+    );
+  });
+
   test("renders pods that meet the Pod Security Standard restricted", async () => {
     const rendered = parseAllDocuments(await template("--values", everything));
     // Any YAML; checked below.

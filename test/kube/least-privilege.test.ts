@@ -166,6 +166,7 @@ const withinApply: readonly Permission[] = [
   "create /serviceaccounts",
   "create /services",
   "create apps/deployments",
+  "create apps/statefulsets",
   "create autoscaling/horizontalpodautoscalers",
   "create networking.k8s.io/networkpolicies",
   "create policy/poddisruptionbudgets",
@@ -191,18 +192,14 @@ async function useEverything(cluster: Cluster): Promise<void> {
     () => cluster.get("proxypolicy/limits", "tenant"),
     ({ status }) => JSON.stringify(status ?? "").includes("Attached"),
   );
-  await cluster.kubectl([
-    "patch",
-    "gateway/scaled",
-    "-n",
-    "tenant",
-    "--type=merge",
-    "-p",
-    '{"spec":{"gatewayClassName":"foreign"}}',
-  ]);
+  await cluster.becomes("statefulset/durable-gateway-proxy", "tenant", {});
+  const foreign = ["--type=merge", "-p", '{"spec":{"gatewayClassName":"foreign"}}'];
+  for (const name of ["scaled", "durable"]) {
+    await cluster.kubectl(["patch", `gateway/${name}`, "-n", "tenant", ...foreign]);
+  }
   await eventually(
     () => cluster.kubectl(["get", "all,sa,pdb,hpa,role,rolebinding,networkpolicy", "-n", "tenant", "-o", "name"]),
-    (names) => !names.includes("scaled"),
+    (names) => !names.includes("scaled") && !names.includes("durable"),
   );
   // The Lease is renewed every two seconds.
   await new Promise((resolve) => setTimeout(resolve, 2_500));
@@ -259,8 +256,14 @@ kind: ConfigMap
 metadata: {name: shape, namespace: tenant}
 data: {horizontalPodAutoscaler: "spec: {maxReplicas: 3}"}
 ---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: volumes, namespace: tenant}
+data: {persistentVolumeClaim: "{}"}
+---
 ${gateway("web", "")}
 ${gateway("scaled", "  infrastructure: {parametersRef: {group: '', kind: ConfigMap, name: shape}}")}
+${gateway("durable", "  infrastructure: {parametersRef: {group: '', kind: ConfigMap, name: volumes}}")}
 apiVersion: gateway.networking.k8s.io/v1
 kind: ListenerSet
 metadata: {name: more, namespace: tenant}

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { freePort } from "./free-port.ts";
 import { gatewayManifest, manifests, policyManifest, routeManifest } from "./gateway.ts";
-import { type ProxyProcess, startProxy } from "./proxy-process.ts";
+import { type ProxyProcess, spawnProxy } from "./proxy-process.ts";
 
 const limit = 1_000_000_000;
 const key = `key: 'request.headers["x-client"]'`;
@@ -42,9 +42,16 @@ export async function stateDirectory(): Promise<string> {
 }
 
 export async function startLife(directory: string): Promise<Life> {
+  const life = await spawnLife(directory);
+  await life.proxy.logged(({ msg }) => msg === "ready");
+  return life;
+}
+
+/** Starts the proxy; does not wait for it to be ready. */
+export async function spawnLife(directory: string): Promise<Life> {
   const port = await freePort();
   const args = ["--state-dir", directory, "--workers", "2", "--access-log", "off", "--drain-delay", "0ms"];
-  const proxy = await startProxy({ "all.yaml": configuration(port) }, args);
+  const proxy = await spawnProxy({ "all.yaml": configuration(port) }, args);
   return { proxy, url: `http://127.0.0.1:${port}` };
 }
 
@@ -63,6 +70,8 @@ export interface Load {
   completed(): number;
   /** For each counter, the requests that were sent, and those with a response before a time, in ms since 1970. */
   counts(untilMs: number): readonly { readonly sent: number; readonly completed: number }[];
+  /** For each counter, the times of the responses, ascending, in ms since 1970. */
+  completedAtMs(): readonly (readonly number[])[];
 }
 
 /** Sends requests for all counters until the proxy ends. */
@@ -88,6 +97,7 @@ export function startLoad(life: Life): Load {
   return {
     ended: ended.then(() => undefined),
     completed: () => states.reduce((sum, { completedAtMs }) => sum + completedAtMs.length, 0),
+    completedAtMs: () => states.map(({ completedAtMs }) => completedAtMs),
     counts: (untilMs) =>
       states.map(({ sent, completedAtMs }) => ({ sent, completed: completedAtMs.filter((ms) => ms < untilMs).length })),
   };

@@ -82,11 +82,11 @@ test("a counter of a bucket is listed once for each entry that shares it, with t
   );
   const counters = nameCounters(
     snapshot,
-    [{ entry: "bucket default/team", key: undefined, used: 10, resetSeconds: 5 }],
+    [{ entry: "bucket default/team", key: undefined, used: 10, held: 4, resetSeconds: 5 }],
     ({ counter }) => counter,
   );
   expect(counters).toMatchObject([
-    { policy: "default/a", name: "small", bucket: "team", used: 10, limit: 10, remaining: 0 },
+    { policy: "default/a", name: "small", bucket: "team", used: 10, held: 4, limit: 10, remaining: 0 },
     { policy: "default/b", entry: 0, bucket: "team", used: 10, limit: 100, remaining: 90 },
   ]);
 });

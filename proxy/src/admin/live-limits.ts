@@ -54,7 +54,7 @@ interface NamedLimit {
   readonly source: LimitCounter["source"];
 }
 
-function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }: LiveCounter): LimitCounter {
+function nameCounter({ limit, source }: NamedLimit, { key, used, held, resetSeconds }: LiveCounter): LimitCounter {
   const { policy, entry, name, target, counts, unit, unitCount = 1, bucket, replicas, when, mode, burst } = limit;
   const capacity = limit.amount + limit.burst;
   return {
@@ -75,6 +75,7 @@ function nameCounter({ limit, source }: NamedLimit, { key, used, resetSeconds }:
     limit: capacity,
     burst,
     used,
+    held,
     remaining: Math.max(0, capacity - used),
     resetSeconds,
   };

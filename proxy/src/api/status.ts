@@ -44,6 +44,11 @@ export type GatewayCondition = ConditionsOf<{
   ResolvedRefs: "ResolvedRefs" | "InvalidClientCertificateRef" | "RefNotPermitted";
   /** Present only when true: clients are accepted whatever certificate they present. */
   InsecureFrontendValidationMode: "ConfigurationChanged";
+  /**
+   * Specific to this gateway; present where the proxies have volumes: whether they keep the counters of long windows on
+   * them. VolumesUnchanged: a field that the parameters change is immutable.
+   */
+  PersistentCounters: "Persistent" | "VolumesUnchanged" | "Pending";
 }>;
 
 /** Conditions of a ListenerSet. */

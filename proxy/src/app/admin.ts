@@ -1,6 +1,6 @@
 /** Creates the endpoints of the admin server and connects each to the parts of the process that it reads. */
 import type { Decisions } from "@gatewayproxy/admin-api/decisions";
-import type { Limits } from "@gatewayproxy/admin-api/limits";
+import type { Limits, StateDirectory } from "@gatewayproxy/admin-api/limits";
 import type { Memory } from "@gatewayproxy/admin-api/memory";
 import type { Task, TaskTree } from "@gatewayproxy/admin-api/tasks";
 import type { Traffic } from "@gatewayproxy/admin-api/traffic";
@@ -32,6 +32,7 @@ import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { Configuration } from "./configuration.ts";
 import { resetLimits } from "./reset-limits.ts";
 import { proxyLogModules } from "./log-modules.ts";
+import type { SaveState } from "./saved-counters.ts";
 import { type ProxySettings, proxySettings } from "./settings.ts";
 import type { TraceWatches } from "./trace-watches.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
@@ -46,6 +47,8 @@ export interface AdminParts {
   readonly clock: Clock;
   readonly pool: WorkerPool;
   readonly counters: CounterTable;
+  /** Undefined without `--state-dir`. */
+  readonly saved: { readonly state: SaveState } | undefined;
   readonly providers: ProviderStates;
   /** Bytes of the counters' memory. */
   readonly counterBytes: number;
@@ -170,7 +173,10 @@ async function collectTraffic({ pool, clock }: AdminParts, startedMs: number): P
   };
 }
 
-async function collectLimits({ pool, counters, clock, configuration }: AdminParts, max: number): Promise<Limits> {
+async function collectLimits(
+  { pool, counters, saved, clock, configuration }: AdminParts,
+  max: number,
+): Promise<Limits> {
   const [services, learned] = await Promise.all([
     pool.query("rateLimitServices", undefined),
     pool.query("learnedLimits", max),
@@ -182,8 +188,18 @@ async function collectLimits({ pool, counters, clock, configuration }: AdminPart
     at: new Date(clock.nowMs()).toISOString(),
     counters: named.slice(0, max),
     countersLeftOut: Math.max(0, named.length - max),
+    ...(saved !== undefined && { state: describeSaves(saved.state) }),
     services: mergeServices(services.map(({ result }) => result)),
     learned: mergeLearned(learned.flatMap(({ result }) => result)).slice(0, max),
+  };
+}
+
+function describeSaves({ untilMs, lastError, ...state }: SaveState): StateDirectory {
+  const iso = (ms: number): string => new Date(ms).toISOString();
+  return {
+    ...state,
+    ...(untilMs !== undefined && { savedUntil: iso(untilMs) }),
+    ...(lastError !== undefined && { lastError: { message: lastError.message, at: iso(lastError.atMs) } }),
   };
 }
 

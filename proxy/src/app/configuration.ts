@@ -49,7 +49,9 @@ export interface SourcedResources {
 
 /** The options of the translation, and the receivers of its result. */
 export interface ConfigurationOptions
-  extends Pick<TranslateOptions, "refusedPolicies" | "keepsCounters" | "readyReplicas" | "pathRules"> {
+  extends Pick<TranslateOptions, "refusedPolicies" | "readyReplicas" | "pathRules"> {
+  /** Whether counters of long windows outlive the proxy (`--state-dir`). Default: false. */
+  readonly keepsCounters?: boolean;
   /** Receives problems, changed conditions, and addresses that cannot be opened. */
   readonly log: Logger;
   /** Schedules the next attempt to open an address. */
@@ -357,14 +359,14 @@ function translationSettings({
   readyReplicas,
   addressDenial,
   refusedPolicies,
-  keepsCounters,
+  keepsCounters = false,
   pathRules,
 }: ConfigurationOptions): TranslateOptions {
   return {
     ...(readyReplicas !== undefined && { readyReplicas }),
     ...(addressDenial && { addressDenial }),
     ...(refusedPolicies && { refusedPolicies }),
-    ...(keepsCounters !== undefined && { keepsCounters }),
+    keepsCounters: () => keepsCounters,
     ...(pathRules && { pathRules }),
   };
 }

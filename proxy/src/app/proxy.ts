@@ -22,7 +22,9 @@ import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { redactText } from "@gatewayproxy/runtime/redaction";
 import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
+import { runInSlices } from "@gatewayproxy/runtime/steps";
 import { throttle } from "@gatewayproxy/runtime/throttle";
+import { usageOfLimits } from "../admin/limit-usage.ts";
 import { openAdminServer } from "../admin/server.ts";
 import { readUiFiles } from "../admin/ui-files.ts";
 import { CounterTable, createCounters } from "../policy/ratelimit/counter-table.ts";
@@ -295,6 +297,7 @@ export class Proxy {
           clock,
           pool,
           counters,
+          saved: this.#saved,
           providers: this.#providers,
           counterBytes,
           configuration,
@@ -432,8 +435,11 @@ export class Proxy {
     this.#metrics.countersEvicted(this.#counters.evictions);
     this.#metrics.bodyMemory(this.#bodies.heldBytes);
     this.#metrics.watchesFailing(this.#cluster?.failingWatches ?? 0);
-    const { backends } = this.#configuration.state().snapshot;
-    this.#metrics.providers(this.#providers.figures(backends, this.#options.clock.monotonicMs()));
+    const { snapshot } = this.#configuration.state();
+    const nowMs = this.#options.clock.monotonicMs();
+    this.#metrics.providers(this.#providers.figures(snapshot.backends, nowMs));
+    const usage = await runInSlices(this.#counters.usage(nowMs));
+    this.#metrics.limitUsage(usageOfLimits(snapshot, usage, (limit) => this.#counters.labelOf(limit)));
     const snapshots = [...(await this.#pool.metrics()), this.#metrics.snapshot()];
     return [...familiesOf(this.#table, snapshots, this.#series), ...(await this.#process.families())];
   }

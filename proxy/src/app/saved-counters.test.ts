@@ -4,8 +4,9 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { CounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { LocalLimit } from "../ir/limit.ts";
 import { CounterTable, createCounters } from "../policy/ratelimit/counter-table.ts";
 import { compileLimits, type LimitSet } from "../policy/ratelimit/local-limiter.ts";
@@ -43,6 +44,7 @@ class OtherBoot {
 }
 
 interface Process {
+  readonly memory: SharedArrayBuffer;
   readonly table: CounterTable;
   readonly saved: SavedCounters;
   readonly lines: readonly string[];
@@ -97,7 +99,7 @@ async function start({ counters = 1_024, boot = "boot-1", machine = clock }: Sta
   const nowMs = (): number => machine.monotonicMs();
   const viewOf = (client?: string) => (client === undefined ? request : requestOf(client));
   return {
-    ...{ table, saved, lines, nowMs },
+    ...{ memory, table, saved, lines, nowMs },
     failures: () => failures,
     send(limit, count = 1, client) {
       const set = compileLimits([limit], table);
@@ -328,6 +330,21 @@ test("a directory has one process, which says which one is in use", async () => 
 
 const isRoot = process.getuid?.() === 0;
 
+test("a counter that another thread has locked is saved soon after, and not a period later", async () => {
+  // One bucket.
+  const first = await start({ counters: 16 });
+  const { untilMs } = first.saved.state;
+  const { locks } = new CounterMemory(first.memory, 3);
+  first.send(requestsLimit({ amount: 100, unit: "Days" }), 3);
+  clock.advance(1);
+  expect(locks.tryLock(0)).toBe(true);
+  await first.saved.save();
+  expect(first.saved.state.untilMs).toBe(untilMs);
+  locks.unlock(0);
+  clock.advance(50);
+  await vi.waitFor(() => expect(first.saved.state.untilMs).toBe(clock.nowMs()));
+});
+
 test.skipIf(!isRoot)("while the disk is full, it tries again, says so once, and then has everything", async () => {
   const limit = requestsLimit({ amount: 10_000, unit: "Days", key });
   await run("mount", ["-t", "tmpfs", "-o", "size=256k", "tmpfs", directory]);
@@ -343,10 +360,15 @@ test.skipIf(!isRoot)("while the disk is full, it tries again, says so once, and 
     clock.advance(10_000);
   }
   expect(first.failures()).toBeGreaterThan(1);
+  expect(first.saved.state).toMatchObject({
+    ...{ directory, isFailing: true, failures: first.failures() },
+    lastError: { message: expect.stringContaining("ENOSPC") as string },
+  });
   expect(first.lines.filter((line) => line.startsWith("cannot save counters"))).toHaveLength(1);
   await rm(filler);
   await first.saved.save();
   expect(first.lines.at(-1)).toBe("counters are saved again");
+  expect(first.saved.state).toMatchObject({ isFailing: false, untilMs: clock.nowMs() });
   first.send(limit, 4, "ada");
   await stop(first);
   const second = await start();

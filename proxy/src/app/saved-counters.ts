@@ -40,8 +40,24 @@ export interface SavedCountersOptions {
   readonly onFailure: () => void;
 }
 
+/** What became of the saves so far. */
+export interface SaveState {
+  readonly directory: string;
+  /** The file has all that was counted up to this time, in milliseconds since 1970; undefined before the first save. */
+  readonly untilMs: number | undefined;
+  /** The size of the file. */
+  readonly bytes: number;
+  readonly isFailing: boolean;
+  /** Failed attempts. */
+  readonly failures: number;
+  readonly lastError: { readonly message: string; readonly atMs: number } | undefined;
+}
+
 /** Time between two saves: with the duration of a save less than a second. */
 const periodMs = 500;
+
+/** Time after a save at which counters are saved that another thread had locked, so that they do not wait for a period. */
+const lockedRetryMs = 50;
 
 /** A file may be this many times as large as it was when it was new, and at least `minGrownBytes`. */
 const maxGrowth = 3;
@@ -64,9 +80,13 @@ export class SavedCounters {
   /** The size of the file when it was new. */
   #newBytes = 0;
   #timer: Timer | undefined;
+  #soon: Timer | undefined;
   /** No new file is begun before. */
   #retryAtMs = -Infinity;
   #isFailing = false;
+  #savedUntilMs: number | undefined;
+  #failures = 0;
+  #lastError: SaveState["lastError"];
   #isSaving = false;
   #lastSave: Promise<void> = Promise.resolve();
   #rewriting: Promise<void> | undefined;
@@ -138,6 +158,14 @@ export class SavedCounters {
     }
   }
 
+  /** What became of the saves so far. */
+  get state(): SaveState {
+    return {
+      ...{ directory: this.#options.directory, untilMs: this.#savedUntilMs, bytes: this.#file?.bytes ?? 0 },
+      ...{ isFailing: this.#isFailing, failures: this.#failures, lastError: this.#lastError },
+    };
+  }
+
   /** Saves the counters that have changed. Resolves when they are in the file, or could not be written. */
   save(): Promise<void> {
     if (!this.#isSaving) {
@@ -162,6 +190,7 @@ export class SavedCounters {
     await this.#lastSave;
     this.#retryAtMs = -Infinity;
     await this.save();
+    this.#soon?.cancel();
     await this.#rewriting;
     await this.#sync();
     await this.#file?.close();
@@ -173,13 +202,13 @@ export class SavedCounters {
   }
 
   async #saveChanged(): Promise<void> {
-    const { clock, onSaved } = this.#options;
-    const startMs = clock.nowMs();
+    const startMs = this.#options.clock.nowMs();
     const hasAll = await this.#appendChanged();
     const bytes = this.#file?.bytes;
     // A failure has ended the use of the file.
     if (bytes === undefined) return;
-    if (hasAll) onSaved(startMs, bytes);
+    if (hasAll) this.#setSaved(startMs, bytes);
+    else this.#saveSoon();
     this.#startSync();
     if (bytes > Math.max(minGrownBytes, this.#newBytes * maxGrowth)) void this.#startRewrite();
   }
@@ -269,16 +298,28 @@ export class SavedCounters {
   }
 
   #succeeded(startMs: number): void {
-    const { log, onSaved } = this.#options;
+    const { log } = this.#options;
     if (this.#isFailing) log.info({ directory: this.#options.directory }, "counters are saved again");
     this.#isFailing = false;
     this.#backoff.reset();
-    onSaved(startMs, this.#newBytes);
+    this.#setSaved(startMs, this.#newBytes);
+  }
+
+  #saveSoon(): void {
+    this.#soon?.cancel();
+    this.#soon = this.#options.clock.setTimer(lockedRetryMs, () => void this.save());
+  }
+
+  #setSaved(untilMs: number, bytes: number): void {
+    this.#savedUntilMs = untilMs;
+    this.#options.onSaved(untilMs, bytes);
   }
 
   #failed(error: unknown): void {
     const { log, clock, directory, onFailure } = this.#options;
     this.#retryAtMs = clock.monotonicMs() + this.#backoff.next();
+    this.#failures++;
+    this.#lastError = { message: describe(error), atMs: clock.nowMs() };
     onFailure();
     if (!this.#isFailing) log.warn({ directory, err: error }, "cannot save counters; trying again");
     this.#isFailing = true;

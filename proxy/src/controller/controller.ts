@@ -274,6 +274,7 @@ export class Controller {
         areServicesKnown: this.#provisioner.isKnown("Service"),
         listError: this.#provisioner.listError,
         supportedVersion: supportedVersion(this.#definitions.current),
+        workloadOf: ({ kind, namespace, name }) => this.#provisioner.current(kind, namespace, name),
         serviceOf: (gateway) => this.#provisioner.current("Service", gateway.metadata.namespace, workloadName(gateway)),
       }),
     );

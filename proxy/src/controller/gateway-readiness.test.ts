@@ -3,7 +3,8 @@ import type { EndpointSlice } from "../api/endpoint-slice.ts";
 import { parseManifests } from "../api/parse-manifests.ts";
 import type { GatewayStatus, ListenerSetStatus } from "../api/status.ts";
 import type { KubeObject } from "../kube/object.ts";
-import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
+import { persistenceCondition, readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
+import { ownedObject } from "./provision/owned-object.ts";
 
 const service = (fields: object): KubeObject => ({ metadata: { name: "web", namespace: "infra" }, ...fields });
 
@@ -198,5 +199,70 @@ describe("a ListenerSet's status", () => {
     expect(setWithReadiness(status, false).conditions).toMatchObject([
       { type: "Programmed", status: "False", reason: "ParentNotProgrammed" },
     ]);
+  });
+});
+
+describe("the condition of a Gateway whose proxies have volumes", () => {
+  const { Gateway } = parseManifests([
+    {
+      path: "gateway.yaml",
+      text: `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: web, namespace: infra, generation: 4}
+spec: {gatewayClassName: ours, listeners: [{name: http, port: 80, protocol: HTTP}]}
+`,
+    },
+  ]).resources;
+  const setOf = (storage: string) =>
+    ownedObject({
+      ...{ kind: "StatefulSet", namespace: "infra", name: "web", metadata: {} },
+      fields: { spec: { volumeClaimTemplates: [{ spec: { resources: { requests: { storage } } } }] } },
+    });
+  const serving = (availableReplicas: number) => ({ ...setOf("1Gi").body, status: { availableReplicas } });
+  const deployment = { kind: "Deployment" };
+
+  test.each<[string, KubeObject | undefined, KubeObject | undefined, string, object]>([
+    ["does not exist", undefined, undefined, "1Gi", { status: "False", message: "0 proxies with volumes are ready" }],
+    ["serves nothing", serving(0), undefined, "1Gi", { status: "False", message: "0 proxies with volumes are ready" }],
+    [
+      "does not serve alone yet",
+      serving(1),
+      deployment,
+      "1Gi",
+      {
+        status: "False",
+        reason: "Pending",
+        message: "1 proxy with a volume is ready; proxies without volumes serve until all with volumes do",
+      },
+    ],
+    [
+      "serves",
+      serving(2),
+      undefined,
+      "1024Mi",
+      {
+        status: "True",
+        reason: "Persistent",
+        message: "each proxy keeps the counters of long windows on a volume",
+        observedGeneration: 4,
+      },
+    ],
+    [
+      "has volumes of another size",
+      serving(2),
+      undefined,
+      "2Gi",
+      {
+        status: "True",
+        reason: "VolumesUnchanged",
+        message: expect.stringContaining('stays "1Gi" and not "2Gi"') as string,
+      },
+    ],
+  ])("reports a StatefulSet that %s", (_, current, replaced, storage, expected) => {
+    const [gateway] = Gateway;
+    if (gateway === undefined) throw new Error("the manifest is invalid");
+    const condition = persistenceCondition(gateway, { desired: setOf(storage), current, replaced });
+    expect(condition).toMatchObject({ type: "PersistentCounters", ...expected });
   });
 });

@@ -1,12 +1,16 @@
 /**
- * Computes the addresses of a Gateway, and whether a proxy is ready to serve it, from the state of the cluster. Pure.
+ * Computes the addresses of a Gateway, whether a proxy is ready to serve it, and whether its proxies keep their counters,
+ * from the state of the cluster. Pure.
  */
 import type { EndpointSlice } from "../api/endpoint-slice.ts";
 import { serviceNameLabel } from "../api/endpoint-slice.ts";
 import type { Gateway } from "../api/gateway.ts";
-import type { Condition, GatewayStatus, ListenerSetStatus, ListenerStatus } from "../api/status.ts";
+import type { Condition, GatewayCondition, GatewayStatus, ListenerSetStatus, ListenerStatus } from "../api/status.ts";
 import { fieldsOf, type KubeObject, objectsOf } from "../kube/object.ts";
 import type { GatewayAddress } from "../status/cluster-statuses.ts";
+import { observed } from "../translate/status/finding.ts";
+import type { OwnedObject } from "./provision/owned-object.ts";
+import { availablePods, unchangeableMessage } from "./provision/workload-change.ts";
 
 /** The state of a Gateway's workload. */
 export interface GatewayReadiness {
@@ -82,6 +86,36 @@ export function withReadiness(
   if (obstacle === undefined) return { ...status, addresses };
   const conditions = withoutProgrammed(status.conditions, obstacle);
   return { ...status, conditions, listeners: status.listeners.map(withPendingListener), addresses };
+}
+
+/** The StatefulSet of a Gateway whose proxies have volumes. */
+export interface ObservedSet {
+  readonly desired: OwnedObject;
+  /** Undefined if it does not exist. */
+  readonly current: KubeObject | undefined;
+  /** The Deployment that it replaces; undefined if it does not exist any more. */
+  readonly replaced: KubeObject | undefined;
+}
+
+/** Returns the condition of a Gateway whose proxies have volumes. */
+export function persistenceCondition(
+  { metadata }: Gateway,
+  { desired, current, replaced }: ObservedSet,
+): GatewayCondition {
+  const type = "PersistentCounters";
+  const generation = observed(metadata.generation);
+  const available = availablePods(current);
+  if (available === 0 || replaced !== undefined) {
+    const waiting = replaced === undefined ? "" : "; proxies without volumes serve until all with volumes do";
+    const message = `${available} ${available === 1 ? "proxy with a volume is" : "proxies with volumes are"} ready${waiting}`;
+    return { type, status: "False", reason: "Pending", message, ...generation };
+  }
+  const unchanged = unchangeableMessage(desired, current);
+  if (unchanged !== undefined) {
+    return { type, status: "True", reason: "VolumesUnchanged", message: unchanged, ...generation };
+  }
+  const message = "each proxy keeps the counters of long windows on a volume";
+  return { type, status: "True", reason: "Persistent", message, ...generation };
 }
 
 /** Returns the status of a ListenerSet, with `Programmed` set to False unless a proxy serves its Gateway. */

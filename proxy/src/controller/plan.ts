@@ -33,7 +33,13 @@ import { namedObjects } from "../translate/reference/references.ts";
 import { selectedNames, selectorOf } from "../translate/reference/selected-secrets.ts";
 import { translateInSteps } from "../translate/translate.ts";
 import { type MaximumRights, maximumRights } from "./permitted-rights.ts";
-import { readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
+import {
+  type ObservedSet,
+  persistenceCondition,
+  readinessOf,
+  setWithReadiness,
+  withReadiness,
+} from "./gateway-readiness.ts";
 import { conflictWithClass } from "./provision/class-conflict.ts";
 import {
   withoutKeysOfClass,
@@ -42,8 +48,10 @@ import {
   withoutSelectedLabels,
 } from "./provision/infrastructure.ts";
 import type { PlanInput } from "./plan-input.ts";
-import { ownerKey } from "./provision/names.ts";
+import { ownerKey, ownerOf } from "./provision/names.ts";
+import type { OwnedObject } from "./provision/owned-object.ts";
 import type { Parameters } from "./provision/parameter-keys.ts";
+import { hasVolumes } from "./provision/persistence.ts";
 import { parametersOf, refOf } from "./provision/parameters.ts";
 import type { SuspendedRights, Provision, ProvisionErrors } from "./provision/provisioner.ts";
 import { rolesOf } from "./provision/roles.ts";
@@ -111,11 +119,10 @@ function* planOf(
   before: ValidCredentials,
 ): Steps<Plan> {
   const selected = selectedKeys(resources.Service);
-  const limitedInfrastructure = (gateway: Gateway) =>
-    unsupportedMetadata(gateway, {
-      selected: selected(gateway.metadata.namespace),
-      ofClass: parametersOfClass(gateway, resources),
-    });
+  const limitedInfrastructure = (gateway: Gateway) => {
+    const bounds = { selected: selected(gateway.metadata.namespace), ofClass: parametersOfClass(gateway, resources) };
+    return unsupportedMetadata(gateway, bounds);
+  };
   const addresses = new AddressGuard({ own: [], deniesSpecial: true, allowed: defaults.allowedAddresses });
   const { statuses: translated, credentials } = yield* translateInSteps(resources, {
     onlyStatuses: true,
@@ -125,6 +132,7 @@ function* planOf(
       limitedInfrastructure,
     }),
     refusedPolicies: defaults.refusedPolicies,
+    keepsCounters: (gateway) => hasVolumes(allParameters(gateway, resources)),
     unreadable,
     before,
   });
@@ -229,14 +237,12 @@ function managedGatewayOf(
     return undefined;
   }
   const ports = new Set(all.flatMap(({ owner, listeners }) => acceptedPorts(owner, listeners)));
-  const ofClass = parametersOfClass(gateway, resources);
-  const read = parametersOf(gateway, resources.ConfigMap);
-  const ownParameters = read.kind === "parameters" ? withoutSelectedLabels(read.parameters, selected) : {};
+  const [ofClass, own] = allParameters(gateway, resources);
   return {
     gateway: withoutKeysOfClass(gateway, ofClass),
     uid,
     ports: [...ports].sort((a, b) => a - b),
-    parameters: [ofClass, ownParameters],
+    parameters: [ofClass, withoutSelectedLabels(own, selected)],
     selected,
     defaults,
   };
@@ -254,6 +260,12 @@ function parametersOfClass(gateway: Gateway, resources: ResourceSet): Parameters
   const ofClass = classOf(gateway, resources);
   const read = ofClass && parametersOf(ofClass, resources.ConfigMap);
   return read?.kind === "parameters" ? read.parameters : {};
+}
+
+/** Returns the parameters of the class and of the Gateway. */
+function allParameters(gateway: Gateway, resources: ResourceSet): readonly [ofClass: Parameters, own: Parameters] {
+  const own = parametersOf(gateway, resources.ConfigMap);
+  return [parametersOfClass(gateway, resources), own.kind === "parameters" ? own.parameters : {}];
 }
 
 /** A ListenerSet with the statuses of its listeners. */
@@ -296,6 +308,8 @@ export interface ObservedState {
   readonly resources: ResourceSet;
   /** Returns the Service of a Gateway in its current state. */
   readonly serviceOf: (gateway: Gateway) => KubeObject | undefined;
+  /** Returns a workload of a Gateway in its current state. Default: none exists. */
+  readonly workloadOf?: (object: Pick<OwnedObject, "kind" | "namespace" | "name">) => KubeObject | undefined;
   /**
    * False if Services cannot be read. Then the statuses of Gateways and ListenerSets stay, because their addresses are
    * unknown. Default: true.
@@ -308,29 +322,30 @@ export interface ObservedState {
   readonly supportedVersion?: GatewayClassCondition | undefined;
 }
 
+/** Returns the StatefulSets of Gateways whose proxies have volumes, by `ownerKey`. */
+function setsOf(
+  desired: readonly OwnedObject[],
+  { workloadOf: currentOf = () => undefined }: ObservedState,
+): ReadonlyMap<string, ObservedSet> {
+  const sets = desired.filter(({ kind }) => kind === "StatefulSet");
+  return new Map(
+    sets.map((set) => {
+      const { namespace, replaces } = set;
+      const replaced = replaces && currentOf({ namespace, ...replaces });
+      return [ownerOf(set.body), { desired: set, current: currentOf(set), replaced }];
+    }),
+  );
+}
+
 /** Computes every status to write. Runs in steps, because there may be thousands. */
-export function* clusterStatuses(
-  { statuses: translated, gateways, provision: { suspended } }: Plan,
-  observed: ObservedState,
-): Steps<ClusterStatuses> {
+export function* clusterStatuses(plan: Plan, observed: ObservedState): Steps<ClusterStatuses> {
+  const { gateways } = plan;
   const { resources, areServicesKnown = true } = observed;
-  const statuses = yield* withWithheldRights(translated, resources, observed.errors.withheld);
-  const programmed = new Set<string>();
-  const gatewayStatuses: ClusterStatuses["gateways"][number][] = [];
-  for (const status of statuses.gateways) {
-    yield;
-    const gateway = gateways.get(objectKey(status));
-    if (gateway === undefined) continue;
-    const owner = ownerKey(status);
-    const errors = {
-      ofGateway: suspended.has(owner) ? undefined : observed.errors.gateways.get(owner),
-      ofController: observed.listError,
-    };
-    const readiness = readinessOf(observed.serviceOf(gateway), resources.EndpointSlice, errors);
-    const statusWithReadiness = withReadiness(status, gateway, readiness);
-    if (isTrue(statusWithReadiness.conditions, "Programmed")) programmed.add(objectKey(status));
-    gatewayStatuses.push(statusWithReadiness);
-  }
+  const statuses = yield* withWithheldRights(plan.statuses, resources, observed.errors.withheld);
+  const gatewayStatuses = yield* statusesOfGateways(statuses.gateways, plan, observed);
+  const programmed = new Set(
+    gatewayStatuses.flatMap((status) => (isTrue(status.conditions, "Programmed") ? [objectKey(status)] : [])),
+  );
   const policies = new Map(resources.ProxyPolicy.map((policy) => [objectKey(policy.metadata), policy]));
   const parents = new Map(resources.ListenerSet.map((set) => [objectKey(set.metadata), parentOf(set)]));
   const listenerSets: ClusterStatuses["listenerSets"][number][] = [];
@@ -368,6 +383,31 @@ export function* clusterStatuses(
     orphans: orphansOf(resources, gateways),
     foreign: foreignObjects(resources, gateways),
   };
+}
+
+function* statusesOfGateways(
+  translated: Statuses["gateways"],
+  { gateways, provision: { desired, suspended } }: Plan,
+  observed: ObservedState,
+): Steps<ClusterStatuses["gateways"]> {
+  const sets = setsOf(desired, observed);
+  const statuses: ClusterStatuses["gateways"][number][] = [];
+  for (const status of translated) {
+    yield;
+    const gateway = gateways.get(objectKey(status));
+    if (gateway === undefined) continue;
+    const owner = ownerKey(status);
+    const errors = {
+      ofGateway: suspended.has(owner) ? undefined : observed.errors.gateways.get(owner),
+      ofController: observed.listError,
+    };
+    const set = sets.get(owner);
+    const persistence = set === undefined ? [] : [persistenceCondition(gateway, set)];
+    const conditions = [...status.conditions, ...persistence];
+    const readiness = readinessOf(observed.serviceOf(gateway), observed.resources.EndpointSlice, errors);
+    statuses.push(withReadiness({ ...status, conditions }, gateway, readiness));
+  }
+  return statuses;
 }
 
 /** Adds the condition `SupportedVersion`, which is of the same generation as the others. */

@@ -262,6 +262,18 @@ export const processMetrics = {
     help: "Whether a provider of a Backend with several fails, and gets no requests while another one is available: 1 or 0.",
     labels: ["provider"],
   },
+  limitUsed: {
+    name: "gateway_proxy_limit_used_units",
+    type: "gauge",
+    help: "Units in open windows of an entry of a policy, over all values of its `key`: requests, tokens, requests in progress, or millionths of the currency. Absent while no window is open. The labels are those of `gateway_proxy_limit_decisions_total`.",
+    labels: ["policy", "entry", "target", "counts"],
+  },
+  limitRemaining: {
+    name: "gateway_proxy_limit_remaining_ratio",
+    type: "gauge",
+    help: "What the value of the `key` of an entry with least remaining has left, as a part of the limit: from 1 to 0. Where an expression gives the limit, of the one without it.",
+    labels: ["policy", "entry", "target", "counts"],
+  },
   evictedCounters: {
     name: "gateway_proxy_limit_counters_evicted_total",
     type: "counter",

@@ -1,8 +1,17 @@
 /** Metrics of the main thread: configurations and workers. */
 import { createFamilies, takeSnapshot, type MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
 import type { ProviderFigures } from "../ir/endpoint-state.ts";
+import type { LocalLimit } from "../ir/limit.ts";
 import type { BackendKey } from "../ir/snapshot.ts";
 import { processMetrics } from "./metric-table.ts";
+
+/** The usage of one entry of a policy. */
+export interface LimitUsage {
+  readonly limit: Pick<LocalLimit, "policy" | "entry" | "name" | "target" | "counts">;
+  readonly used: number;
+  /** From 0 to 1. */
+  readonly remainingRatio: number;
+}
 
 /** Counts in the main thread. */
 export class ProcessMetrics {
@@ -29,6 +38,18 @@ export class ProcessMetrics {
 
   workerRestarted(): void {
     this.#families.workerRestarts.cell().value++;
+  }
+
+  /** The usage of the entries with an open window, and of no other. */
+  limitUsage(entries: readonly LimitUsage[]): void {
+    const { limitUsed, limitRemaining } = this.#families;
+    limitUsed.clear();
+    limitRemaining.clear();
+    for (const { limit, used, remainingRatio } of entries) {
+      const { policy, entry, name = entry, target, counts } = limit;
+      limitUsed.cell(policy, name, target, counts).value = used;
+      limitRemaining.cell(policy, name, target, counts).value = remainingRatio;
+    }
   }
 
   /** Counters that were evicted during their window, since the start. */

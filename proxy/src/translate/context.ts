@@ -23,8 +23,8 @@ export interface TranslateOptions {
   readonly onlyStatuses?: boolean;
   /** Default: Closed. */
   readonly refusedPolicies?: RefusedPolicies;
-  /** Whether counters of long windows outlive the proxy (`--state-dir`). Default: false. */
-  readonly keepsCounters?: boolean;
+  /** Whether counters of long windows outlive the proxies of a Gateway (`--state-dir`). Default: of none. */
+  readonly keepsCounters?: (gateway: Gateway) => boolean;
   /** Replicas of the proxy, including this one. They divide limits with `shareAcrossReplicas`. Default: 1. */
   readonly readyReplicas?: number;
   /** Default: all Gateways in this process. */
@@ -40,7 +40,8 @@ export interface TranslateOptions {
 }
 
 /** The resources with their lookups, and the settings with their defaults. The first parameter of every step. */
-export interface TranslationContext extends Readonly<Required<Omit<TranslateOptions, "onlyStatuses" | "before">>> {
+export interface TranslationContext
+  extends Readonly<Required<Omit<TranslateOptions, "onlyStatuses" | "keepsCounters" | "before">>> {
   readonly index: ResourceIndex;
   /** Reads credentials, and holds those that have been read so far. */
   readonly credentials: Credentials & { readonly valid: ValidCredentials };
@@ -50,19 +51,22 @@ export interface TranslationContext extends Readonly<Required<Omit<TranslateOpti
    * which its proxies do not know.
    */
   readonly placeOf: (gateway: Gateway) => string;
+  /** The processes, as `placeOf` names them, whose counters of long windows start from zero with them. */
+  readonly forgetfulPlaces: ReadonlySet<string>;
 }
 
 /** Opens the context of one translation. */
 export function openContext(resources: ResourceSet, options: TranslateOptions): TranslationContext {
-  const { environment = hostEnvironment, before = noCredentials } = options;
+  const { environment = hostEnvironment, before = noCredentials, keepsCounters = () => false } = options;
+  const placeOf = environment.isolatesGateways ? nameKey : () => "";
   return {
     index: indexResources(resources),
     environment,
     credentials: openCredentials(before),
     hints: new NameHints(),
-    placeOf: environment.isolatesGateways ? nameKey : () => "",
+    placeOf,
+    forgetfulPlaces: new Set(resources.Gateway.filter((gateway) => !keepsCounters(gateway)).map(placeOf)),
     refusedPolicies: options.refusedPolicies ?? "Closed",
-    keepsCounters: options.keepsCounters ?? false,
     readyReplicas: options.readyReplicas ?? 1,
     unreadable: options.unreadable ?? new Set(),
     addressDenial: options.addressDenial ?? (() => undefined),

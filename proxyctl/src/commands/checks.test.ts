@@ -78,6 +78,45 @@ describe("doctor", () => {
     );
   });
 
+  test.each([
+    [
+      "that are saved",
+      {},
+      "ok     saved counters        /state: saved until 2026-11-21T09:59:59.500Z, 4096 bytes",
+      undefined,
+    ],
+    [
+      "that were not saved for a time",
+      { failures: 2, lastError: { message: "ENOSPC", at: "2026-11-21T08:00:00.000Z" } },
+      "ok     saved counters        /state: saved until 2026-11-21T09:59:59.500Z, 4096 bytes; failed until 2026-11-21T08:00:00.000Z: ENOSPC",
+      undefined,
+    ],
+    [
+      "that are not saved",
+      {
+        ...{ isFailing: true, failures: 3, bytes: 0, savedUntil: "2026-11-21T09:00:00.000Z" },
+        lastError: { message: "ENOSPC: no space left on device", at: "2026-11-21T09:59:58.000Z" },
+      },
+      "fail   saved counters        /state: saved until 2026-11-21T09:00:00.000Z; 3 attempts failed since the start, the last: ENOSPC: no space left on device",
+      "check the free space and the permissions of the directory; attempts are repeated, and a restart loses the rest",
+    ],
+    [
+      "that are saved too late",
+      { savedUntil: "2026-11-21T09:59:50.000Z" },
+      "warn   saved counters        /state: saved until 2026-11-21T09:59:50.000Z, 4096 bytes",
+      "check the load of the node and the latency of the disk",
+    ],
+  ])("reports counters %s", async (_, fields, finding, advice) => {
+    const savedUntil = "2026-11-21T09:59:59.500Z";
+    const state = { directory: "/state", savedUntil, bytes: 4_096, isFailing: false, failures: 0, ...fields };
+    const admin = await startAdmin({ "GET /config_dump": sampleDump, "GET /limits": { ...noLimits, state } });
+    const { stdout } = await proxyctl(["doctor", "--address", admin.address]);
+    const lines = stdout.split("\n");
+    const at = lines.findIndex((line) => line.slice(7).startsWith("saved counters"));
+    expect(lines[at]).toBe(finding);
+    if (advice !== undefined) expect(lines[at + 1]).toBe(`${" ".repeat(29)}→ ${advice}`);
+  });
+
   test("stops at the first check that fails", async () => {
     const api = await startKubeApi({ gateways: [] });
     const { exitCode, stdout } = await proxyctl(["doctor", "gateway/web", "--kubeconfig", api.kubeconfig]);

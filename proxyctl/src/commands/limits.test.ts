@@ -65,6 +65,17 @@ describe("limits top", () => {
     expect(stdout.split("\n").slice(-2)).toEqual(["1537 more have more remaining", ""]);
   });
 
+  test("shows what requests in progress hold, if they hold anything", async () => {
+    const [first, ...others] = limits.counters;
+    const counters = [{ ...first, held: 2 }, ...others];
+    const admin = await startAdmin({ "GET /limits": { ...limits, services: [], counters } });
+    const { stdout } = await proxyctl(["limits", "top", "--address", admin.address]);
+    const [head = "", ...lines] = stdout.split("\n");
+    expect(head.split(/ {2,}/).slice(-5)).toEqual(["LIMIT", "USED", "HELD", "REMAINING", "RESET"]);
+    const row = lines.find((line) => line.startsWith("default/chat-limits#0"));
+    expect(row?.split(/ {2,}/).slice(-5)).toEqual(["15", "3", "2", "12", "41s"]);
+  });
+
   test("says so when nothing counts", async () => {
     const admin = await startAdmin({ "GET /limits": { ...limits, counters: [], services: [] } });
     const { stdout } = await proxyctl(["limits", "top", "--address", admin.address]);

@@ -220,7 +220,7 @@ function backends({ backends: all }: ConfigDump): Finding {
 }
 
 /** Returns the findings on counters and rate limit services. */
-export function examineLimits({ counters, countersLeftOut, services }: Limits): readonly Finding[] {
+export function examineLimits({ at, counters, countersLeftOut, state, services }: Limits): readonly Finding[] {
   const used = counters.filter(({ remaining, mode }) => remaining === 0 && mode === "Enforce");
   const inUse = counters.length + countersLeftOut;
   // Used-up counters are listed first. If all listed ones are used up, others may be too.
@@ -234,7 +234,32 @@ export function examineLimits({ counters, countersLeftOut, services }: Limits): 
           found: `${atLeast}${used.length} of ${inUse} are used up and deny requests, such as ${used[0]?.policy ?? ""}#${used[0]?.entry ?? 0}`,
           advice: "watch them: proxyctl limits top",
         };
-  return [counterFinding, rateLimitServices(services)];
+  return [counterFinding, stateDirectory(state, Date.parse(at)), rateLimitServices(services)];
+}
+
+/** Counters are saved twice a second. After this time without a save, the disk or the main thread is too slow. */
+const maxUnsavedMs = 5_000;
+
+function stateDirectory(state: Limits["state"], nowMs: number): Finding {
+  const check = "saved counters";
+  if (state === undefined) return { level: "ok", check, found: "none: counters start from zero with the proxy" };
+  const { directory, savedUntil, bytes, isFailing, failures, lastError } = state;
+  const until = savedUntil === undefined ? "not saved yet" : `saved until ${savedUntil}`;
+  if (isFailing) {
+    return {
+      level: "fail",
+      check,
+      found: `${directory}: ${until}; ${pluralize(failures, "attempt")} failed since the start, the last: ${lastError?.message ?? "unknown"}`,
+      advice:
+        "check the free space and the permissions of the directory; attempts are repeated, and a restart loses the rest",
+    };
+  }
+  const found = `${directory}: ${until}, ${bytes} bytes`;
+  if (savedUntil === undefined || nowMs - Date.parse(savedUntil) > maxUnsavedMs) {
+    return { level: "warn", check, found, advice: "check the load of the node and the latency of the disk" };
+  }
+  const past = lastError === undefined ? "" : `; failed until ${lastError.at}: ${lastError.message}`;
+  return { level: "ok", check, found: `${found}${past}` };
 }
 
 function rateLimitServices(services: Limits["services"]): Finding {

@@ -32,6 +32,16 @@ const counterColumns: readonly Column<CounterRow>[] = [
   { head: "COUNTS", whenNarrow: "cut", cell: ({ counter }) => describeCounted(counter) },
   { head: "LIMIT", align: "right", cell: ({ counter }) => amountText(counter.limit, counter.counts) },
   { head: "USED", align: "right", cell: ({ counter }) => amountText(counter.used, counter.counts) },
+];
+
+/** The part of what is used that requests in progress hold. */
+const heldColumn: Column<CounterRow> = {
+  head: "HELD",
+  align: "right",
+  cell: ({ counter }) => amountText(counter.held, counter.counts),
+};
+
+const lastColumns: readonly Column<CounterRow>[] = [
   { head: "REMAINING", align: "right", cell: ({ counter }) => amountText(counter.remaining, counter.counts) },
   { head: "RESET", align: "right", cell: ({ counter }) => `${counter.resetSeconds}s` },
 ];
@@ -58,7 +68,12 @@ function renderCounters(proxies: readonly LiveLimits[], styles: Styles, width: n
     .sort((a, b) => remainingShare(a.counter) - remainingShare(b.counter));
   if (all.length === 0) return "No window of a limit is open.\n";
   const rows = all.slice(0, maxRows);
-  const columns = proxies.length === 1 ? counterColumns : [podColumn, ...counterColumns];
+  const columns = [
+    ...(proxies.length === 1 ? [] : [podColumn]),
+    ...counterColumns,
+    ...(rows.some(({ counter }) => counter.held > 0) ? [heldColumn] : []),
+    ...lastColumns,
+  ];
   const [head = "", ...lines] = renderTable(columns, rows, { width }).trimEnd().split("\n");
   const styled = lines.map((line, at) => styleRow(line, rows[at]?.counter, styles));
   const leftOut = proxies.reduce((sum, { limits }) => sum + limits.countersLeftOut, all.length - rows.length);

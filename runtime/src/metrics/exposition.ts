@@ -49,11 +49,12 @@ interface Sample {
   };
 }
 
-/** Renders metrics in their order. */
+/** Renders metrics in their order, without those that have no series. */
 export function renderFamilies(families: readonly MetricFamily[], format: ExpositionFormat = "text"): Promise<string> {
   const registry = new Registry<RegistryContentType>();
   if (format === "openmetrics") registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
   for (const family of families) {
+    if (family.points.length === 0) continue;
     const { name, help } = family;
     const values = samplesOf(family);
     // For OpenMetrics, the library changes the name of the object that `get` returns.

@@ -140,6 +140,12 @@ export class Family<C extends Cell | HistogramCell, L extends readonly string[]>
     prune(this.#tree, at, value);
   }
 
+  /** Removes every series of a metric with labels. */
+  clear(): void {
+    this.#series = [];
+    this.#tree.clear();
+  }
+
   snapshot(): FamilySnapshot {
     const series = this.#series.map(({ labels, cell }): SeriesSnapshot => {
       const exemplars = cell.exemplars();

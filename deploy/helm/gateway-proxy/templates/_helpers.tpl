@@ -271,9 +271,34 @@ spec:
           {{- end }}
 {{- end }}
 
-{{/* Parameters of the class: those of the values, merged over those of the sidecar. */}}
+{{/* Parameters with which each proxy of the class has a volume for its counters. */}}
+{{- define "gateway-proxy.persistenceParameters" -}}
+{{- with .Values.counters.persistence -}}
+persistentVolumeClaim:
+  spec:
+    {{- with .storageClassName }}
+    storageClassName: {{ . }}
+    {{- end }}
+    resources: { requests: { storage: {{ .size | quote }} } }
+statefulSet:
+  spec:
+    persistentVolumeClaimRetentionPolicy: { whenDeleted: {{ .whenDeleted }}, whenScaled: {{ .whenScaled }} }
+{{- end }}
+{{- end }}
+
+{{/* Parameters of the class: those of the values, merged over those of the volumes and the sidecar. */}}
 {{- define "gateway-proxy.classParameters" -}}
 {{- $parameters := deepCopy .Values.gatewayClass.parameters }}
+{{- if .Values.counters.persistence.enabled }}
+{{- if not .Values.gatewayClass.create }}
+{{- fail "counters.persistence.enabled needs gatewayClass.create: true, because the volumes are in the parameters of the class" }}
+{{- end }}
+{{- range $key, $fields := include "gateway-proxy.persistenceParameters" . | fromYaml }}
+{{- $own := get $parameters $key | default dict }}
+{{- if kindIs "string" $own }}{{ $own = fromYaml $own }}{{ end }}
+{{- $_ := set $parameters $key (mergeOverwrite $fields (deepCopy $own)) }}
+{{- end }}
+{{- end }}
 {{- if include "gateway-proxy.hasLimitSidecar" . }}
 {{- if not .Values.gatewayClass.create }}
 {{- fail "rateLimitService.mode Sidecar needs gatewayClass.create: true, because the sidecar is in the parameters of the class" }}

@@ -3,6 +3,7 @@
  * "restricted", and the controller sets image, command and account.
  */
 import { runToEnd } from "@gatewayproxy/runtime/steps";
+import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { stringify } from "yaml";
@@ -52,7 +53,7 @@ function planWith(
   const plan = runToEnd(planFor({ resources, rejected: [], unreadable: new Set() }, defaults, noCredentials));
   const accepted = plan.statuses.gateways[0]?.conditions.find(({ type }) => type === "Accepted");
   const body = (kind: string) => plan.provision.desired.find((each) => each.kind === kind)?.body;
-  return { accepted, body };
+  return { accepted, body, statuses: plan.statuses };
 }
 
 interface PodSpec {
@@ -60,14 +61,16 @@ interface PodSpec {
   readonly containers: readonly KubeObject[];
 }
 
-/** Pods of a Deployment. */
-function podOf(deployment: KubeObject | undefined): { readonly metadata: KubeObject; readonly spec: PodSpec } {
-  const { template } = deployment?.["spec"] as { template: { metadata: KubeObject; spec: PodSpec } };
+/** Pods of a Deployment or StatefulSet. */
+function podOf(workload: KubeObject | undefined): { readonly metadata: KubeObject; readonly spec: PodSpec } {
+  const { template } = workload?.["spec"] as { template: { metadata: KubeObject; spec: PodSpec } };
   return template;
 }
 
-/** The container of a Gateway without parameters. */
-const untouched = podOf(planWith({}).body("Deployment")).spec.containers[0] ?? {};
+/** The containers of a Gateway without parameters, and of one with volumes. */
+const untouched = [planWith({}).body("Deployment"), planWith({ persistentVolumeClaim: "{}" }).body("StatefulSet")].map(
+  (workload) => podOf(workload).spec.containers[0]?.["env"],
+);
 
 /** Returns what in a pod violates the Pod Security Standard "restricted", or changes what runs. */
 function violations({ metadata, spec }: ReturnType<typeof podOf>): readonly string[] {
@@ -88,7 +91,7 @@ function violations({ metadata, spec }: ReturnType<typeof podOf>): readonly stri
     command:
       JSON.stringify([container?.["command"], (container?.["args"] as string[])[2]]) ===
       '[["node","proxy.js"],"infra/web"]',
-    env: JSON.stringify(container?.["env"]) === JSON.stringify(untouched["env"]) && !("envFrom" in (container ?? {})),
+    env: untouched.some((env) => isDeepStrictEqual(container?.["env"], env)) && !("envFrom" in (container ?? {})),
     account: serviceAccountName === "web-ours" && !("serviceAccount" in spec),
     volumes: kinds.every((kind) => kind === "emptyDir"),
     nonRoot: pod["runAsNonRoot"] === true && pod["runAsUser"] === 65_532,
@@ -168,6 +171,15 @@ describe("a Gateway's own parameters", () => {
     ["a budget that keeps nodes from being drained", "podDisruptionBudget", { spec: { maxUnavailable: 0 } }],
     ["another target of the autoscaler", "horizontalPodAutoscaler", { spec: { scaleTargetRef: { name: "other" } } }],
     ["any number of replicas", "deployment", { spec: { replicas: 100_000 } }],
+    ["the pods of a StatefulSet", "statefulSet", { spec: { template: { spec: { hostNetwork: true } } } }],
+    ["volumes of its own", "statefulSet", { spec: { volumeClaimTemplates: [] } }],
+    [
+      "the content of a volume",
+      "persistentVolumeClaim",
+      { spec: { dataSource: { kind: "VolumeSnapshot", name: "a" } } },
+    ],
+    ["an existing volume", "persistentVolumeClaim", { spec: { volumeName: "pv-of-another" } }],
+    ["no size of a volume", "persistentVolumeClaim", { spec: { resources: { requests: { storage: "much" } } } }],
   ])("cannot set %s", (_, key, fields) => {
     const { accepted, body } = planWith({ [key]: stringify(fields) });
     expect(accepted).toMatchObject({ status: "False", reason: "InvalidParameters" });
@@ -233,6 +245,16 @@ describe("a Gateway's own parameters", () => {
         { type: fc.constantFrom("ClusterIP", "NodePort"), ports: fc.constant([{ port: 80, nodePort: 30080 }]) },
         { requiredKeys: [] },
       ),
+      statefulSet: fc.record({
+        persistentVolumeClaimRetentionPolicy: fc.record({ whenDeleted: fc.constantFrom("Delete", "Retain") }),
+      }),
+      persistentVolumeClaim: fc.record(
+        {
+          storageClassName: fc.constantFrom("fast", "slow"),
+          resources: fc.record({ requests: fc.record({ storage: fc.constantFrom("1Gi", 1_000_000_000) }) }),
+        },
+        { requiredKeys: [] },
+      ),
       podDisruptionBudget: fc.record({ maxUnavailable: fc.constantFrom(1, "50%") }),
       horizontalPodAutoscaler: fc.record({ maxReplicas: fc.integer({ min: 1, max: 100 }) }),
     },
@@ -256,7 +278,8 @@ describe("a Gateway's own parameters", () => {
           return;
         }
         acceptedCount++;
-        expect(violations(podOf(body("Deployment")))).toEqual([]);
+        const kind = fields.persistentVolumeClaim === undefined ? "Deployment" : "StatefulSet";
+        expect(violations(podOf(body(kind)))).toEqual([]);
       }),
       { numRuns: 150 },
     );
@@ -305,7 +328,10 @@ describe("a Gateway's own parameters", () => {
       fc.array(piece, { maxLength: 30 }).map((pieces) => pieces.join("")),
       fc.string(),
     );
-    const key = fc.constantFrom("deployment", "service", "podDisruptionBudget", "horizontalPodAutoscaler");
+    const key = fc.constantFrom(
+      ...["deployment", "statefulSet", "persistentVolumeClaim", "service", "podDisruptionBudget"],
+      "horizontalPodAutoscaler",
+    );
     fc.assert(
       fc.property(key, text, fc.boolean(), (known, value, isOfClass) => {
         const data = { [known]: value };

@@ -145,6 +145,22 @@ const schemas: Readonly<Partial<Record<ParameterKey, z.ZodType>>> = {
       }).optional(),
     }).optional(),
   }),
+  statefulSet: strictObject({
+    metadata: podMetadata.optional(),
+    spec: strictObject({
+      persistentVolumeClaimRetentionPolicy: strictObject({
+        whenDeleted: z.enum(["Delete", "Retain"]).optional(),
+        whenScaled: z.enum(["Delete", "Retain"]).optional(),
+      }).optional(),
+    }).optional(),
+  }),
+  persistentVolumeClaim: strictObject({
+    metadata: podMetadata.optional(),
+    spec: strictObject({
+      resources: strictObject({ requests: strictObject({ storage: quantity.optional() }).optional() }).optional(),
+      storageClassName: anyText.optional(),
+    }).optional(),
+  }),
   service: strictObject({
     metadata: metadata.optional(),
     spec: strictObject({

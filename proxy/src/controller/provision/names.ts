@@ -1,7 +1,8 @@
 /** Names and labels of the objects of a Gateway. */
 import { trimEnd } from "@gatewayproxy/runtime/trim-end";
 import { createHash } from "node:crypto";
-import { gatewayLabelValue } from "../../translate/gateway/gateway-label.ts";
+import { fieldsOf, type KubeObject } from "../../kube/object.ts";
+import { gatewayLabelValue, gatewayNameLabel } from "../../translate/gateway/gateway-label.ts";
 
 /** The label that marks the objects of this controller. No other object is ever changed or deleted. */
 export const managedByLabel = "app.kubernetes.io/managed-by";
@@ -14,6 +15,17 @@ export const gatewayNamespaceLabel = "gatewayproxy.dev/gateway-namespace";
 /** Returns the key of a Gateway, `namespace/name`, with a long name shortened as in the labels of its objects. */
 export function ownerKey({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
   return `${namespace}/${gatewayLabelValue(name)}`;
+}
+
+/** Returns the Gateway to which an object belongs, as `ownerKey`. */
+export function ownerOf(object: KubeObject): string {
+  return `${labelOf(object, gatewayNamespaceLabel) ?? ""}/${labelOf(object, gatewayNameLabel) ?? ""}`;
+}
+
+/** Returns the value of a label of an object; undefined if it has none. */
+export function labelOf({ metadata }: KubeObject, label: string): string | undefined {
+  const value = fieldsOf(fieldsOf(metadata)["labels"])[label];
+  return typeof value === "string" ? value : undefined;
 }
 
 /** The maximum length of a Service's name. */

@@ -14,6 +14,7 @@ export const ownedTypes = {
   RoleBinding: { apiVersion: rbac, plural: "rolebindings" },
   Service: { apiVersion: "v1", plural: "services" },
   Deployment: { apiVersion: "apps/v1", plural: "deployments" },
+  StatefulSet: { apiVersion: "apps/v1", plural: "statefulsets" },
   PodDisruptionBudget: { apiVersion: "policy/v1", plural: "poddisruptionbudgets" },
   HorizontalPodAutoscaler: { apiVersion: "autoscaling/v2", plural: "horizontalpodautoscalers" },
   NetworkPolicy: { apiVersion: "networking.k8s.io/v1", plural: "networkpolicies" },
@@ -22,7 +23,7 @@ export const ownedTypes = {
 /** A kind of `ownedTypes`. */
 export type OwnedKind = keyof typeof ownedTypes;
 
-/** All kinds, in the order in which objects are created: those that pods need come before the Deployment. */
+/** All kinds, in the order in which objects are created: those that pods need come before what creates the pods. */
 // The type of Object.keys is string[].
 export const ownedKinds = Object.keys(ownedTypes) as readonly OwnedKind[];
 
@@ -34,6 +35,8 @@ export interface OwnedObject {
   readonly name: string;
   /** The whole object, for server-side apply. */
   readonly body: KubeObject;
+  /** The object of the same namespace that stays until this one serves in its place. */
+  readonly replaces?: { readonly kind: OwnedKind; readonly name: string };
 }
 
 /** The content of an object for `ownedObject`. */

@@ -4,6 +4,8 @@ import type { KubeObject } from "../../kube/object.ts";
 /** The keys of a ConfigMap of parameters. */
 export const parameterKeys = [
   "deployment",
+  "statefulSet",
+  "persistentVolumeClaim",
   "service",
   "serviceAccount",
   "podDisruptionBudget",

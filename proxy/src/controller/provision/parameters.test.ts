@@ -81,7 +81,7 @@ describe("parameters", () => {
       gatewayNaming(shape),
       '{pod: "{}"}',
       'ConfigMap infra/shape: key "pod" is unknown; accepted are ' +
-        "deployment, service, serviceAccount, podDisruptionBudget, horizontalPodAutoscaler",
+        "deployment, statefulSet, persistentVolumeClaim, service, serviceAccount, podDisruptionBudget, horizontalPodAutoscaler",
     ],
     [
       "text that is no map",

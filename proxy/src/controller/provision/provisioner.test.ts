@@ -202,7 +202,8 @@ describe("a Deployment", () => {
   const labels = { [gatewayNamespaceLabel]: "infra", [gatewayNameLabel]: "web", [managedByLabel]: managedBy };
   const shared = { namespace: "infra", name: "web", metadata: { labels } };
   const account = ownedObject({ kind: "ServiceAccount", ...shared, fields: {} });
-  const deployment = ownedObject({ kind: "Deployment", ...shared, fields: { spec: { replicas: 1 } } });
+  const template = { spec: { serviceAccountName: "web" } };
+  const deployment = ownedObject({ kind: "Deployment", ...shared, fields: { spec: { replicas: 1, template } } });
   const path = "/apis/apps/v1/namespaces/infra/deployments/web";
   const accountOf = (uid: string) => ({ ...account.body, metadata: { ...(account.body["metadata"] as object), uid } });
   const annotated = (uid: string) => ({
@@ -223,6 +224,65 @@ describe("a Deployment", () => {
     expect(bodies.get(path)).toMatchObject(annotated("uid 1"));
     await provisioner.reconcile(provision(deployment));
     expect(bodies.get(path)).toMatchObject(annotated("second"));
+  });
+});
+
+describe("a StatefulSet in place of a Deployment", () => {
+  const labels = { [gatewayNamespaceLabel]: "infra", [gatewayNameLabel]: "web", [managedByLabel]: managedBy };
+  const shared = { namespace: "infra", name: "web", metadata: { labels } };
+  const fields = (storage: string, replicas?: number) => ({
+    spec: {
+      ...(replicas !== undefined && { replicas }),
+      volumeClaimTemplates: [{ metadata: { name: "state" }, spec: { resources: { requests: { storage } } } }],
+    },
+  });
+  const setWith = (storage: string, replicas?: number) => ({
+    ...ownedObject({ kind: "StatefulSet", ...shared, fields: fields(storage, replicas) }),
+    replaces: { kind: "Deployment", name: "web" } as const,
+  });
+  const current = (kind: "StatefulSet" | "Deployment", spec: KubeObject, availableReplicas: number) => {
+    const metadata = { ...shared.metadata, namespace: "infra", name: "web", uid: kind, generation: 2 };
+    return { apiVersion: "apps/v1", kind, metadata, spec, status: { observedGeneration: 2, availableReplicas } };
+  };
+  const present = { present: new Set(["infra/web"]) };
+  const deployment = current("Deployment", { replicas: 7 }, 7);
+  const [ofSet, ofDeployment] = ["statefulsets", "deployments"].map(
+    (plural) => `/apis/apps/v1/namespaces/infra/${plural}/web`,
+  );
+
+  test.each([
+    ["does not exist", [deployment], []],
+    ["serves with some of its pods", [deployment, current("StatefulSet", { replicas: 2 }, 1)], []],
+    [
+      "has a status of an earlier version",
+      [
+        deployment,
+        {
+          ...current("StatefulSet", { replicas: 2 }, 2),
+          status: { observedGeneration: 1, availableReplicas: 2 },
+        },
+      ],
+      [],
+    ],
+    ["serves with all of its pods", [deployment, current("StatefulSet", { replicas: 2 }, 2)], [ofDeployment]],
+  ])("leaves the Deployment as it is until it is complete: it %s", async (_, existing, expected) => {
+    const { provisioner, deleted } = await provisioning(undefined, undefined, existing);
+    await provisioner.reconcile({ ...provision(setWith("1Gi", 2)), ...present });
+    expect(deleted).toEqual(expected);
+  });
+
+  test("starts with the number of pods of the Deployment if an autoscaler sets the number", async () => {
+    const { provisioner, bodies } = await provisioning(undefined, undefined, [deployment]);
+    await provisioner.reconcile({ ...provision(setWith("1Gi")), ...present });
+    expect(bodies.get(String(ofSet))).toMatchObject({ spec: { replicas: 7 } });
+  });
+
+  test("is applied with the volumes that it has, since the API server rejects others", async () => {
+    const existing = [current("StatefulSet", fields("1Gi", 1).spec, 1)];
+    const { provisioner, bodies } = await provisioning(undefined, undefined, existing);
+    const { gateways } = await provisioner.reconcile({ ...provision(setWith("2Gi", 3)), ...present });
+    expect(gateways).toEqual(new Map());
+    expect(bodies.get(String(ofSet))).toMatchObject(fields("1Gi", 3));
   });
 });
 

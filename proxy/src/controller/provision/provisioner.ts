@@ -1,6 +1,7 @@
 /**
  * Reconciles the objects of Gateways: creates missing objects, repairs changed ones, and deletes those that are not
- * desired any more. It changes only objects with the controller's label. The garbage collection of Kubernetes deletes
+ * desired any more. A workload that another one replaces is deleted when the other serves. The provisioner changes only
+ * objects with the controller's label. The garbage collection of Kubernetes deletes
  * the objects of a deleted Gateway in its namespace; the provisioner deletes the others.
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
@@ -16,8 +17,7 @@ import type { ClusterConnection } from "../../kube/connection.ts";
 import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
 import { RepairLimit } from "../../kube/repair-limit.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
-import { gatewayNameLabel } from "../../translate/gateway/gateway-label.ts";
-import { gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
+import { gatewayNamespaceLabel, labelOf, managedBy, managedByLabel, ownerOf } from "./names.ts";
 import {
   appliedFields,
   contains,
@@ -32,6 +32,7 @@ import {
 import { accountUidIn, uidOf, withAccountUid } from "./account-uid.ts";
 import { narrowedRole, objectsReadBy } from "./roles.ts";
 import { retainedReplicas, replicasManager } from "./replicas.ts";
+import { accountNameIn, isComplete, isWorkload, withReplicasOf, withUnchangeable } from "./workload-change.ts";
 
 /** Collaborators of a `Provisioner`. */
 export interface ProvisionerOptions {
@@ -160,6 +161,7 @@ export class Provisioner {
     const suspendedNow: SuspendedObjects = {
       owners: new Set(suspended.keys()),
       roles: new Set(remaining.map(roleKey)),
+      replaced: new Set(),
     };
     const owners = Map.groupBy(all, ownedKey);
     // Rights are removed and created first, because pods need them, and a withdrawal must not wait for other objects.
@@ -172,7 +174,8 @@ export class Provisioner {
         present,
       )),
     ];
-    await this.#removeUnclaimed((object) => !isRight(object), owners, present, suspendedNow);
+    const replaced = this.#replacedWorkloads(desired);
+    await this.#removeUnclaimed((object) => !isRight(object), owners, present, { ...suspendedNow, replaced });
     const { log } = this.#options;
     log.debug(
       { desired: all.length, suspended: suspended.size, failed: errors.length, hasMoreChanges: this.#hasMoreChanges },
@@ -286,6 +289,16 @@ export class Provisioner {
     });
   }
 
+  /** Returns the workloads that serve until those that replace them do, by owner and key. */
+  #replacedWorkloads(desired: readonly OwnedObject[]): ReadonlySet<string> {
+    return new Set(
+      desired.flatMap(({ kind, namespace, name, body, replaces }) => {
+        if (replaces === undefined || isComplete(this.current(kind, namespace, name))) return [];
+        return [`${ownerOf(body)} ${ownedKey({ ...replaces, namespace })}`];
+      }),
+    );
+  }
+
   /** Returns the Gateways that have been served: their ClusterRoleBinding exists. */
   #ownersWithBinding(): ReadonlySet<string> {
     const bindings = this.#watches.get("ClusterRoleBinding")?.objects.values() ?? [];
@@ -332,16 +345,20 @@ export class Provisioner {
   }
 
   /**
-   * Returns the object to apply: a Deployment depends on its ServiceAccount, which has the same name. While the account
-   * is missing, the Deployment stays as it is.
+   * Returns the object to apply: a workload depends on its ServiceAccount, on its own current state and on that of the
+   * workload that it replaces. While the account is missing, the workload stays as it is.
    */
   #resolved(object: OwnedObject): OwnedObject {
-    if (object.kind !== "Deployment") return object;
-    const { namespace, name } = object;
-    const applied = this.#appliedAccounts.get(objectKey({ namespace, name }));
-    const known = uidOf(this.current("ServiceAccount", namespace, name));
-    const uid = applied ?? known ?? accountUidIn(this.current("Deployment", namespace, name));
-    return withAccountUid(object, uid);
+    if (!isWorkload(object)) return object;
+    const { kind, namespace } = object;
+    const current = this.current(kind, namespace, object.name);
+    const account = accountNameIn(object);
+    const applied = this.#appliedAccounts.get(objectKey({ namespace, name: account }));
+    const known = uidOf(this.current("ServiceAccount", namespace, account));
+    const withAccount = withAccountUid(object, applied ?? known ?? accountUidIn(current));
+    if (current !== undefined) return withUnchangeable(withAccount, current);
+    const { replaces } = object;
+    return withReplicasOf(withAccount, replaces && this.current(replaces.kind, namespace, replaces.name));
   }
 
   /**
@@ -395,7 +412,7 @@ export class Provisioner {
     if (roleRef !== undefined && !contains(current["roleRef"], roleRef)) {
       await this.#remove({ ...object, body: current });
     }
-    const retained = object.kind === "Deployment" ? retainedReplicas(current, object.body) : undefined;
+    const retained = isWorkload(object) ? retainedReplicas(current, object.body) : undefined;
     if (retained !== undefined) {
       await this.#options.api.apply(ownedPath(object), retained, { fieldManager: replicasManager });
     }
@@ -475,14 +492,17 @@ function joinedMessages(
 }
 
 interface SuspendedObjects {
+  /** As `#replacedWorkloads` returns them. */
+  readonly replaced: ReadonlySet<string>;
   /** Gateways whose objects stay unchanged, by `ownerKey`. */
   readonly owners: ReadonlySet<string>;
   /** Roles that stay, with their bindings, by `roleKey`. */
   readonly roles: ReadonlySet<string>;
 }
 
-/** Whether an object that is not desired stays because the objects of its Gateway do. */
-function isSuspended(object: OwnedObject, { owners, roles }: SuspendedObjects): boolean {
+/** Whether an object that is not desired stays because the objects of its Gateway do, or because it still serves. */
+function isSuspended(object: OwnedObject, { owners, roles, replaced }: SuspendedObjects): boolean {
+  if (replaced.has(`${ownerOf(object.body)} ${ownedKey(object)}`)) return true;
   if (!owners.has(ownerOf(object.body))) return false;
   return object.namespace === undefined || !isRight(object) || roles.has(roleKey(object));
 }
@@ -525,16 +545,6 @@ function wasApplied(current: KubeObject, desired: KubeObject): boolean {
     objectsOf(ownerReferences).some(({ controller, uid }) => controller === true && uids.includes(uid)) ||
     objectsOf(managedFields).some(({ manager, operation }) => manager === controllerName && operation === "Apply")
   );
-}
-
-/** Returns the Gateway to which an object belongs, as `ownerKey`. */
-function ownerOf(object: KubeObject): string {
-  return `${labelOf(object, gatewayNamespaceLabel) ?? ""}/${labelOf(object, gatewayNameLabel) ?? ""}`;
-}
-
-function labelOf({ metadata }: KubeObject, label: string): string | undefined {
-  const value = fieldsOf(fieldsOf(metadata)["labels"])[label];
-  return typeof value === "string" ? value : undefined;
 }
 
 function hasOwner({ metadata }: KubeObject): boolean {

@@ -1,6 +1,6 @@
 /**
  * Keeps the number of pods when an autoscaler takes it over. Server-side apply resets a field that its only owner
- * drops, so a Deployment of twenty pods would shrink to one until the autoscaler acts. Therefore a second field manager
+ * drops, so a workload of twenty pods would shrink to one until the autoscaler acts. Therefore a second field manager
  * of the controller first applies the number, and the autoscaler takes it over with its first change.
  */
 import { controllerName } from "../../api/names.ts";

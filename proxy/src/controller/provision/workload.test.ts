@@ -164,6 +164,107 @@ describe("parameters", () => {
   });
 });
 
+describe("volumes", () => {
+  const claim = { spec: { resources: { requests: { storage: "5Gi" } }, storageClassName: "fast" } };
+  const made = tenant({
+    parameters: [
+      {
+        deployment: {
+          metadata: { annotations: { note: "hello" } },
+          spec: {
+            replicas: 3,
+            strategy: { rollingUpdate: { maxSurge: 2 } },
+            progressDeadlineSeconds: 60,
+            template: { spec: { containers: [{ name: "proxy", env: [{ name: "LOG_LEVEL", value: "debug" }] }] } },
+          },
+        },
+        persistentVolumeClaim: claim,
+      },
+      { deployment: { spec: { minReadySeconds: 4 } } },
+    ],
+  });
+
+  test("make the proxies a StatefulSet with the parameters of the Deployment, each proxy with a volume of its own", () => {
+    expect(workloadOf(made).map(({ kind }) => kind)).toEqual([
+      ...["ServiceAccount", "Service", "StatefulSet", "PodDisruptionBudget", "NetworkPolicy"],
+    ]);
+    const { metadata, spec } = objectOf("StatefulSet", made);
+    expect(metadata).toMatchObject({ name: "web-gateway-proxy", annotations: { note: "hello" } });
+    expect(spec).not.toHaveProperty("strategy");
+    expect(spec).not.toHaveProperty("progressDeadlineSeconds");
+    const env: unknown = expect.arrayContaining([
+      { name: "STATE_DIR", value: "/var/lib/gateway-proxy/counters" },
+      { name: "LOG_LEVEL", value: "debug" },
+    ]);
+    const volumeMounts: unknown = expect.arrayContaining([{ name: "state", mountPath: "/var/lib/gateway-proxy" }]);
+    expect(spec).toMatchObject({
+      ...{ replicas: 3, minReadySeconds: 4, serviceName: "web-gateway-proxy", podManagementPolicy: "Parallel" },
+      updateStrategy: { type: "RollingUpdate" },
+      persistentVolumeClaimRetentionPolicy: { whenDeleted: "Delete", whenScaled: "Retain" },
+      template: {
+        spec: {
+          securityContext: { runAsNonRoot: true, fsGroup: 65_532, fsGroupChangePolicy: "OnRootMismatch" },
+          containers: [{ name: "proxy", env, volumeMounts, securityContext: { readOnlyRootFilesystem: true } }],
+        },
+      },
+      volumeClaimTemplates: [
+        {
+          metadata: { name: "state", labels: { "gateway.networking.k8s.io/gateway-name": "web" } },
+          spec: { accessModes: ["ReadWriteOnce"], ...claim.spec },
+        },
+      ],
+    });
+  });
+
+  test("are of 1 GiB and of the default storage class without fields", () => {
+    const set = objectOf("StatefulSet", tenant({ parameters: [{ persistentVolumeClaim: {} }] }));
+    const [template] = field(set, "spec.volumeClaimTemplates") as [object];
+    expect(field(template, "spec.resources.requests.storage")).toBe("1Gi");
+    expect(field(template, "spec")).not.toHaveProperty("storageClassName");
+  });
+
+  test("are kept if the parameters of the StatefulSet request it", () => {
+    const persistentVolumeClaimRetentionPolicy = { whenDeleted: "Retain" };
+    const parameters = [{ persistentVolumeClaim: {}, statefulSet: { spec: { persistentVolumeClaimRetentionPolicy } } }];
+    expect(field(objectOf("StatefulSet", tenant({ parameters })), "spec.persistentVolumeClaimRetentionPolicy")).toEqual(
+      {
+        ...{ whenDeleted: "Retain", whenScaled: "Retain" },
+      },
+    );
+  });
+
+  test("are scaled by an autoscaler of the StatefulSet", () => {
+    const scaled = tenant({ parameters: [{ persistentVolumeClaim: {}, horizontalPodAutoscaler: {} }] });
+    expect(field(objectOf("HorizontalPodAutoscaler", scaled), "spec.scaleTargetRef")).toEqual({
+      ...{ apiVersion: "apps/v1", kind: "StatefulSet", name: "web-gateway-proxy" },
+    });
+    expect(objectOf("StatefulSet", scaled)["spec"]).not.toHaveProperty("replicas");
+  });
+
+  test("are of pods that the selector of the StatefulSet distinguishes from those of a Deployment", () => {
+    const labels = field(objectOf("Deployment"), "spec.template.metadata.labels") as Record<string, string>;
+    const selector = field(objectOf("StatefulSet", made), "spec.selector.matchLabels") as Record<string, string>;
+    expect(Object.entries(selector).every(([key, value]) => labels[key] === value)).toBe(false);
+    expect(field(objectOf("StatefulSet", made), "spec.template.metadata.labels")).toMatchObject(selector);
+    // The Service and the budget select both.
+    expect(selector).toMatchObject(field(objectOf("Service", made), "spec.selector") as object);
+    expect(selector).toMatchObject(field(objectOf("PodDisruptionBudget", made), "spec.selector.matchLabels") as object);
+  });
+
+  test("belong to a StatefulSet whose pods have names and labels that the API accepts, for the longest name of a Gateway", () => {
+    const gateway = gatewayWith("", `${"a".repeat(200)}.${"b".repeat(52)}`);
+    const { metadata, spec } = objectOf(
+      "StatefulSet",
+      tenant({ gateway, parameters: [{ persistentVolumeClaim: {} }] }),
+    );
+    // The value of controller-revision-hash is the name, a dash and a hash of up to ten digits.
+    expect(String(field(metadata, "name")).length).toBeLessThanOrEqual(63 - 11);
+    expect(field(spec, "template.spec.serviceAccountName")).toBe(
+      field(objectOf("ServiceAccount", tenant({ gateway })), "metadata.name"),
+    );
+  });
+});
+
 describe("a pod", () => {
   test("complies with the Pod Security Standard restricted", () => {
     expect(field(objectOf("Deployment"), "spec.template.spec")).toMatchObject({

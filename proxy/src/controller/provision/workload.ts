@@ -1,7 +1,7 @@
 /**
  * Builds the objects that serve a Gateway in a cluster: a Deployment of proxies with its ServiceAccount, Service and
- * PodDisruptionBudget, and a HorizontalPodAutoscaler if parameters request one. Pods comply with the Pod Security
- * Standard "restricted".
+ * PodDisruptionBudget, and a HorizontalPodAutoscaler if parameters request one. If they request volumes, a StatefulSet
+ * replaces the Deployment. Pods comply with the Pod Security Standard "restricted".
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { isIP } from "node:net";
@@ -16,6 +16,7 @@ import { boundedName, gatewayNamespaceLabel, managedBy, managedByLabel } from ".
 import { infrastructureOf, podMetadataOf } from "./infrastructure.ts";
 import { type OwnedContent, type OwnedKind, ownedObject, type OwnedObject } from "./owned-object.ts";
 import type { ParameterKey, Parameters } from "./parameter-keys.ts";
+import { hasVolumes, statefulSetParameters, volumeFields, withVolume } from "./persistence.ts";
 
 /** Settings of the operator for all proxies. */
 export interface ProxyDefaults {
@@ -61,10 +62,24 @@ const proxyResources = { requests: { cpu: "100m", memory: "384Mi" }, limits: { m
 /** The user and group of the container: a number other than 0 that the image does not use. */
 const userId = 65_532;
 
-/** Returns the name of all objects of a Gateway in its namespace. */
+/** Returns the name of all objects of a Gateway in its namespace. That of a StatefulSet may be shorter. */
 export function workloadName({ metadata, spec }: Gateway): string {
   return boundedName(`${metadata.name}-${spec.gatewayClassName}`);
 }
+
+/** The maximum for the name of a StatefulSet: its controller adds a hash of ten digits in a label. */
+const maxSetNameLength = 52;
+
+/** Returns the name of the StatefulSet of a Gateway with volumes. */
+export function statefulSetName({ metadata, spec }: Gateway): string {
+  return boundedName(`${metadata.name}-${spec.gatewayClassName}`, maxSetNameLength);
+}
+
+/**
+ * Distinguishes the pods of a StatefulSet from those of a Deployment of the same Gateway, which exist at the same time while
+ * one replaces the other. Services select both.
+ */
+const setLabels = { "gatewayproxy.dev/workload": "StatefulSet" } as const;
 
 /** Returns the pod selector of Services, Deployments and budgets. It never changes: a Deployment's selector is immutable. */
 function selectorOf(gateway: Gateway): Readonly<Record<string, string>> {
@@ -114,44 +129,56 @@ export function workloadOf(managed: ManagedGateway): readonly OwnedObject[] {
       selector: { matchLabels: selectorOf(managed.gateway) },
     },
   };
-  const deployment = objectWithParameters(managed, "Deployment", "deployment", deploymentFields(managed));
-  const isScaled = managed.parameters.some(({ horizontalPodAutoscaler }) => horizontalPodAutoscaler !== undefined);
+  const { parameters } = managed;
+  const workload = workloadWithPods(managed);
+  const isScaled = parameters.some(({ horizontalPodAutoscaler }) => horizontalPodAutoscaler !== undefined);
   return [
     objectWithParameters(managed, "ServiceAccount", "serviceAccount", {}),
     objectWithParameters(managed, "Service", "service", serviceFields(managed)),
-    isScaled ? withoutReplicas(deployment) : deployment,
+    isScaled ? withoutReplicas(workload) : workload,
     objectWithParameters(managed, "PodDisruptionBudget", "podDisruptionBudget", budget),
     ...(isScaled
-      ? [objectWithParameters(managed, "HorizontalPodAutoscaler", "horizontalPodAutoscaler", autoscalerFields(managed))]
+      ? [
+          objectWithParameters(
+            managed,
+            "HorizontalPodAutoscaler",
+            "horizontalPodAutoscaler",
+            autoscalerFields(managed, workload),
+          ),
+        ]
       : []),
     ...(managed.defaults.hasNetworkPolicy ? [networkPolicy(managed)] : []),
   ];
 }
 
-/** Returns an object with parameters merged into it. They cannot change its name, identifying labels and owner. */
 function objectWithParameters(
   managed: ManagedGateway,
   kind: OwnedContent["kind"],
   key: ParameterKey,
   fields: KubeObject,
 ): OwnedObject {
+  const patches = managed.parameters.map((parameters) => parameters[key] ?? {});
+  return mergedObject(managed, { kind, name: workloadName(managed.gateway), fields }, patches);
+}
+
+/** Returns an object with parameters merged into it. They cannot change its name, identifying labels and owner. */
+function mergedObject(
+  managed: ManagedGateway,
+  { kind, name, fields }: Pick<OwnedContent, "kind" | "name" | "fields">,
+  patches: readonly KubeObject[],
+): OwnedObject {
   const base = { metadata: metadataOf(managed, kind), ...fields };
-  const { metadata, ...rest } = managed.parameters.reduce<KubeObject>(
-    (merged, parameters) => mergeObject(merged, parameters[key] ?? {}),
-    base,
-  );
+  const { metadata, ...rest } = patches.reduce<KubeObject>(mergeObject, base);
   const { labels, annotations } = metadata as { labels?: object; annotations?: object };
   const { ownerReferences } = base.metadata;
   return ownedObject({
-    kind,
+    ...{ kind, name, fields: rest },
     namespace: managed.gateway.metadata.namespace,
-    name: workloadName(managed.gateway),
     metadata: {
       labels: { ...labels, ...ownLabels(managed.gateway) },
       ...(annotations && { annotations }),
       ownerReferences,
     },
-    fields: rest,
   });
 }
 
@@ -174,27 +201,48 @@ function serviceFields({ gateway, ports, defaults }: ManagedGateway): KubeObject
  * Removes the number of replicas, because the autoscaler sets it and two writers of one field would overwrite each
  * other.
  */
-function withoutReplicas(deployment: OwnedObject): OwnedObject {
-  const body = mergeObject(deployment.body, { spec: { replicas: null } });
-  return { ...deployment, body };
+function withoutReplicas(workload: OwnedObject): OwnedObject {
+  const body = mergeObject(workload.body, { spec: { replicas: null } });
+  return { ...workload, body };
 }
 
-function deploymentFields(managed: ManagedGateway): KubeObject {
-  const { gateway, defaults, selected } = managed;
+/** The Deployment or StatefulSet. The other one serves until this one does. */
+function workloadWithPods(managed: ManagedGateway): OwnedObject {
+  const { gateway, parameters } = managed;
+  return hasVolumes(parameters)
+    ? { ...statefulSet(managed), replaces: { kind: "Deployment", name: workloadName(gateway) } }
+    : { ...deployment(managed), replaces: { kind: "StatefulSet", name: statefulSetName(gateway) } };
+}
+
+function deployment(managed: ManagedGateway): OwnedObject {
+  return objectWithParameters(managed, "Deployment", "deployment", {
+    spec: {
+      replicas: managed.defaults.replicas,
+      selector: { matchLabels: selectorOf(managed.gateway) },
+      strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
+      template: { metadata: podMetadata(managed), spec: podSpec(managed) },
+    },
+  });
+}
+
+function statefulSet(managed: ManagedGateway): OwnedObject {
+  const { gateway, parameters, defaults } = managed;
+  const selector = { ...selectorOf(gateway), ...setLabels };
+  const spec = {
+    replicas: defaults.replicas,
+    selector: { matchLabels: selector },
+    template: { metadata: podMetadata(managed, setLabels), spec: withVolume(podSpec(managed), userId) },
+    ...volumeFields(parameters, workloadName(gateway), selector),
+  };
+  const content = { kind: "StatefulSet", name: statefulSetName(gateway), fields: { spec } } as const;
+  return mergedObject(managed, content, statefulSetParameters(parameters));
+}
+
+function podMetadata({ gateway, selected }: ManagedGateway, more: Readonly<Record<string, string>> = {}): KubeObject {
   const { labels, annotations } = podMetadataOf(gateway, selected);
   return {
-    spec: {
-      replicas: defaults.replicas,
-      selector: { matchLabels: selectorOf(gateway) },
-      strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
-      template: {
-        metadata: {
-          labels: { ...labels, ...ownLabels(gateway) },
-          ...(Object.keys(annotations).length > 0 && { annotations }),
-        },
-        spec: podSpec(managed),
-      },
-    },
+    labels: { ...labels, ...ownLabels(gateway), ...more },
+    ...(Object.keys(annotations).length > 0 && { annotations }),
   };
 }
 
@@ -257,10 +305,10 @@ function proxyContainer({ metadata }: Gateway, defaults: ProxyDefaults): KubeObj
   };
 }
 
-function autoscalerFields({ gateway, defaults }: ManagedGateway): KubeObject {
+function autoscalerFields({ defaults }: ManagedGateway, { kind, name }: OwnedObject): KubeObject {
   return {
     spec: {
-      scaleTargetRef: { apiVersion: "apps/v1", kind: "Deployment", name: workloadName(gateway) },
+      scaleTargetRef: { apiVersion: "apps/v1", kind, name },
       minReplicas: defaults.replicas,
       maxReplicas: Math.max(10, defaults.replicas),
     },

@@ -17,6 +17,7 @@ import {
   wordOf,
 } from "@gatewayproxy/runtime/counter-memory";
 import { countedSubWindows } from "@gatewayproxy/runtime/sliding-window";
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { LocalLimit } from "../../ir/limit.ts";
 import { type CounterId, counterId, type EntryId, entryId, entryLabel, labelOfWords } from "./counter-id.ts";
 import {
@@ -70,6 +71,8 @@ const maxHeld = 0xffff_ffff;
 
 /** Slots that a reset examines between two pauses: a fraction of a millisecond. */
 const slotsOfStep = 65_536;
+/** Slots that `usage` reads between two pauses: less than a millisecond if all are in use. */
+const slotsOfUsageStep = 4_096;
 
 /** A counter that is in use, as shown to operators. */
 export interface LiveCounter {
@@ -82,7 +85,17 @@ export interface LiveCounter {
   readonly key: string | undefined;
   /** At the requested time. */
   readonly used: number;
+  /** The part of `used` that requests in progress hold, about: all of a concurrent counter, of others reservations. */
+  readonly held: number;
   readonly resetSeconds: number;
+}
+
+/** The units in open windows of an entry. */
+export interface EntryUsage {
+  /** Of all of its counters. */
+  readonly used: number;
+  /** Of the counter with most. */
+  readonly most: number;
 }
 
 /**
@@ -442,6 +455,24 @@ export class CounterTable {
     }
   }
 
+  /**
+   * Sums the units of the counters whose window is open at `nowMs`, by the entry as `labelOf` returns it. Takes no lock, as
+   * `entries`.
+   */
+  *usage(nowMs: number): Steps<ReadonlyMap<string, EntryUsage>> {
+    const byEntry = new Map<string, EntryUsage>();
+    for (let slot = 0; slot < this.capacity; slot++) {
+      if (slot % slotsOfUsageStep === slotsOfUsageStep - 1) yield;
+      if (this.#stateOf(slot) === empty) continue;
+      const { used } = this.#settledWindow(slot, nowMs);
+      if (used === 0) continue;
+      const label = this.#labelOfSlot(slot);
+      const before = byEntry.get(label) ?? { used: 0, most: 0 };
+      byEntry.set(label, { used: before.used + used, most: Math.max(before.most, used) });
+    }
+    return byEntry;
+  }
+
   #read(slot: number, nowMs: number): LiveCounter | undefined {
     const word = slot * slotWords;
     const state = this.#words[word + offsets.word.state] ?? empty;
@@ -451,6 +482,7 @@ export class CounterTable {
       entry: this.#labelOfSlot(slot),
       key: this.#textOf(slot),
       used: this.#scratch.used,
+      held: this.#kindOf(slot) === concurrent ? this.#scratch.used : Math.min(this.#scratch.used, this.heldUnits(slot)),
       resetSeconds: wholeSeconds(this.#msToReset(slot, nowMs)),
     };
     const isSame =

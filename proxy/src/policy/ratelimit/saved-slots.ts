@@ -45,6 +45,8 @@ const bucketsOfStep = 4_096;
 
 const fingerprintWord: number = offsets.word.fingerprint;
 const stateWord: number = offsets.word.state;
+/** Of a text that is not stored. */
+const textWord = offsets.byte.text / 4;
 const recordNumbers = bytesBeforeText / 8;
 const recordWords = bytesBeforeText / 4;
 
@@ -239,8 +241,8 @@ export class SavedSlots {
   #find(bucket: number, record: Int32Array, fingerprint: number): number {
     const { words } = this.#memory;
     const first = bucket * ways;
-    // A write, so that the operating system provides the page at once, and not a page of zeros before it.
-    Atomics.or(words, first * slotWords, 0);
+    // A write without a read before it, so that the operating system provides the page at once, and not a page of zeros first.
+    words[first * slotWords + textWord] = 0;
     for (let slot = first; slot < first + ways; slot++) {
       const word = slot * slotWords;
       if (words[word + offsets.word.state] === empty) return slot;
@@ -280,13 +282,24 @@ export class SavedSlots {
     memory.numbers[number + offsets.number.refill] = numbers[at + offsets.number.refill] ?? 0;
     memory.numbers[number + offsets.number.lastUsedMs] = lastUsedMs;
     const word = slot * slotWords;
+    const isNew = memory.words[word + stateWord] === empty;
     // The fingerprint, the entry and the length of the window.
     for (let each = fingerprintWord; each < stateWord; each++) memory.words[word + each] = words[at * 2 + each] ?? 0;
     const holder = (words[at * 2 + offsets.word.state] ?? 0) & stateMask;
     const text = holder === keyed ? unknownText << textShift : 0;
     // No request in progress remembers an epoch.
     memory.words[word + offsets.word.state] = (holder === keyed ? keyed : shared) | (kind << kindShift) | text;
-    if (kind === sliding) memory.rows.set(this.#scratch.subWindowUnits, slot * memory.rowWords);
+    if (kind === sliding) this.#writeUnits(slot * memory.rowWords, isNew);
+  }
+
+  /** The row of a new slot is zero, and few of its sub-windows have units. */
+  #writeUnits(row: number, isNew: boolean): void {
+    const { rows } = this.#memory;
+    const { subWindowUnits } = this.#scratch;
+    for (let place = 0; place < countedSubWindows; place++) {
+      const units = subWindowUnits[place] ?? 0;
+      if (units > 0 || !isNew) rows[row + place] = units;
+    }
   }
 }
 

@@ -30,6 +30,8 @@ export interface TargetState {
   readonly targetRef: PolicyTargetRef;
   /** Why it is not attached there; undefined if it is. */
   readonly rejection: TargetRejection | undefined;
+  /** As `TranslationContext.forgetfulPlaces`, of those that serve the target. */
+  readonly forgetfulPlaces: readonly string[];
 }
 
 type TargetRejection = Finding<"TargetNotFound" | "Pending" | "TooManyLimits" | "Shadowed">;
@@ -49,8 +51,6 @@ export interface PolicyState {
   /** Of the global part, of authentication, and of expressions that read an identity that nothing verifies. */
   readonly findings: readonly FindingOf<"ProxyPolicy">[];
   readonly refusedPolicies: RefusedPolicies;
-  /** As `TranslateOptions.keepsCounters`. */
-  readonly keepsCounters: boolean;
 }
 
 /** All policies, and the limits of each target. */
@@ -72,7 +72,7 @@ export function* attachPolicies(
   context: TranslationContext,
   { gateways, routes: states, references, conflicts }: PolicyTargets,
 ): Steps<AttachedPolicies> {
-  const { readyReplicas, refusedPolicies, keepsCounters, hints, placeOf } = context;
+  const { readyReplicas, refusedPolicies, forgetfulPlaces, hints, placeOf } = context;
   const policies = context.index.resources.ProxyPolicy;
   const routes = indexRoutes(states);
   const placesOf = targetPlaces(placeOf, gateways, routes);
@@ -113,10 +113,14 @@ export function* attachPolicies(
         excess === undefined
           ? resolveTarget(name, targetRef, { gateways, routes, conflicts }, hint)
           : { reason: "TooManyLimits", message: excess };
-      return { targetRef, rejection: unattached && { ...unattached, path: ["spec", "targetRefs", index] } };
+      return {
+        targetRef,
+        rejection: unattached && { ...unattached, path: ["spec", "targetRefs", index] },
+        forgetfulPlaces: places.filter((place) => forgetfulPlaces.has(place)),
+      };
     });
     return {
-      ...{ policy, targets, global, refusedPolicies, keepsCounters },
+      ...{ policy, targets, global, refusedPolicies },
       authenticates: authentication !== undefined,
       findings: [...(authentication?.findings ?? []), ...findings, ...authenticated.findingsOf(policy)],
     };

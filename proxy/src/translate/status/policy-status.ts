@@ -54,14 +54,17 @@ function attachedCondition(state: PolicyState, { rejection }: TargetState): Poli
   return { type: "Attached", status: "True", reason: "Attached", message, ...generation };
 }
 
-/** Entries that a message names at most. */
-const maxFields = 5;
+/** Entries and Gateways that a message names at most. */
+const maxNames = 5;
 
 /** Units of windows that users expect to be counted over a restart of the proxy. */
 const longUnits: ReadonlySet<string | undefined> = new Set(["Days", "Weeks", "Months"]);
 
-function volatileCondition(state: PolicyState, { rejection }: TargetState): readonly PolicyCondition[] {
-  if (state.keepsCounters || rejection !== undefined || enforcedParts(state).length === 0) return [];
+function volatileCondition(
+  state: PolicyState,
+  { rejection, forgetfulPlaces }: TargetState,
+): readonly PolicyCondition[] {
+  if (forgetfulPlaces.length === 0 || rejection !== undefined || enforcedParts(state).length === 0) return [];
   const { local, global } = state.policy.spec.traffic.rateLimit;
   const isLong = ({ unit }: { readonly unit?: string | undefined }): boolean => longUnits.has(unit);
   const fields = [
@@ -69,10 +72,18 @@ function volatileCondition(state: PolicyState, { rejection }: TargetState): read
     ...(global?.fallback ?? []).flatMap((entry, at) => (isLong(entry) ? `global.fallback[${at}]` : [])),
   ];
   if (fields.length === 0) return [];
-  const shown = fields.length > maxFields ? [...fields.slice(0, maxFields), "…"] : fields;
-  const message = `the counters of ${shown.join(", ")} start from zero with each start of the proxy; --state-dir keeps them`;
+  const gateways = forgetfulPlaces.filter((place) => place !== "").sort();
+  const [of, remedy] =
+    gateways.length === 0
+      ? ["the proxy", "--state-dir keeps them"]
+      : [`a proxy of Gateway ${someOf(gateways)}`, "persistentVolumeClaim in the parameters of a Gateway keeps them"];
+  const message = `the counters of ${someOf(fields)} start from zero with each start of ${of}; ${remedy}`;
   const generation = observed(state.policy.metadata.generation);
   return [{ type: "VolatileCounters", status: "True", reason: "NoStateDirectory", message, ...generation }];
+}
+
+function someOf(names: readonly string[]): string {
+  return (names.length > maxNames ? [...names.slice(0, maxNames), "…"] : names).join(", ");
 }
 
 const rejectedMessage = "the current version is invalid, and no valid version is known";
