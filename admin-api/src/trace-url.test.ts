@@ -35,9 +35,7 @@ describe("the template of a trace's URL", () => {
       "https://h/#{traceId}",
     );
     fc.assert(
-      fc.property(template, fc.string({ unit: "binary" }), (text, id) => {
-        // Lone surrogates cannot be encoded; the ids of a proxy are hexadecimal digits.
-        fc.pre(id.isWellFormed());
+      fc.property(template, fc.string({ unit: "binary-ascii" }), (text, id) => {
         const url = new URL(traceUrl(text, { traceId: id, spanId: id }) ?? "");
         expect(url.origin).toBe(new URL(text.replaceAll(/\{\w+\}/g, "")).origin);
       }),

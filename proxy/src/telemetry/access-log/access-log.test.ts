@@ -301,7 +301,7 @@ describe("lines of text", () => {
   });
 
   test("cannot be forged by a client", () => {
-    const text = fc.string({ unit: "binary", maxLength: 60 });
+    const text = fc.string({ unit: "binary-ascii", maxLength: 30 });
     const hostile = fc.constantFrom(
       '" 200 "',
       "\n",
