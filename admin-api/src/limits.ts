@@ -59,7 +59,7 @@ const counter = z.object({
   held: count
     .default(0)
     .describe(
-      "The part of `used` that requests in progress hold and give back at their end, as far as they do not use it: all of `concurrent`, of others what `reserve` has estimated.",
+      "The part of `used` that requests in progress hold until their end: all of `concurrent`, and for other limits the estimates of `reserve`.",
     ),
   remaining: count.describe("Remaining units; at 0 requests are denied."),
   resetSeconds: count.describe(

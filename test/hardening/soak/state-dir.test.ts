@@ -75,7 +75,7 @@ test("a proxy that is killed loses at most a second", { timeout: timeoutMs }, as
     `soak of saved counters: ${found.kills} kills, ${found.starts} of them during a start; ${found.completed} requests with a ` +
       `response, ${found.lost} of them lost, at most those of ${found.mostLostMs} ms; ${found.torn} saves were cut`,
   );
-  // What a kill cuts is told from what has changed: only the latter is put aside.
+  // A save that a kill has cut is left out. A file is put aside only if it has changed.
   expect(found.aside).toBe(0);
   expect(found.mostLostMs).toBeLessThanOrEqual(maxLostMs);
 });

@@ -65,7 +65,7 @@ describe("fields of a StatefulSet that cannot be changed", () => {
     expect(unchangeableMessage(desired, existing)).toBe(
       `${message}, since this field of StatefulSet infra/web cannot be changed; after kubectl delete statefulset web --namespace infra --cascade=orphan, the controller creates it with the new value, and its pods and their volumes stay`,
     );
-    // What is applied has no further field that cannot be changed.
+    // The applied object changes no such field.
     expect(unchangeableMessage(withUnchangeable(desired, existing), existing)).toBeUndefined();
   });
 
