@@ -75,32 +75,25 @@ function filesBeside(programs: Readonly<Record<string, string>>, files: Set<stri
   };
 }
 
-/** A call by which an ES module loads a module at run time. */
+/** A call by which an ES module that rolldown has written loads a module at run time. */
 const requireCall = /\b__require\("([^"]+)"\)/g;
 
 /**
- * Replaces `__require("package")` by an import. A package that was bundled itself has such calls, which the bundler does
- * not follow. At run time they would fail, since an image has no node_modules.
+ * Replaces `__require("package")` by an import. Packages that were bundled with rolldown have such calls, which it does
+ * not follow a second time. At run time they would fail, since an image has no node_modules.
  */
 const requiredPackages: Plugin = {
   name: "required-packages",
-  transform(code, id) {
-    if (!id.endsWith(".mjs")) return;
-    const packages = new Set([...code.matchAll(requireCall)].map(([, name = ""]) => name).filter(isPackage));
-    if (packages.size === 0) return;
-    const variables = new Map([...packages].map((name, index) => [name, `required${index}`]));
+  transform(code) {
+    const packages = new Set([...code.matchAll(requireCall)].map(([, name = ""]) => name));
+    const variables = new Map(
+      [...packages].filter((name) => !isBuiltin(name)).map((name, at) => [name, `required${at}`]),
+    );
+    if (variables.size === 0) return;
     const imports = [...variables].map(([name, variable]) => `import ${variable} from "${name}";\n`);
     return { code: imports.join("") + code.replace(requireCall, (call, name: string) => variables.get(name) ?? call) };
   },
-  renderChunk(code, { fileName }) {
-    const [, name] = [...code.matchAll(requireCall)].find(([, required = ""]) => isPackage(required)) ?? [];
-    if (name !== undefined) throw new Error(`${fileName} loads ${name} at run time, which no image contains`);
-  },
 };
-
-function isPackage(name: string): boolean {
-  return !isBuiltin(name);
-}
 
 /** A whole import, as the bundler writes it. */
 const importLine = /^import (?:([\w$]+)(?:, )?)?(?:\{ (.*) \}|\* as ([\w$]+))? ?from "([\w:/]+)";$/gm;

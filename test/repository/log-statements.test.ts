@@ -80,7 +80,7 @@ const locations = {
   ],
   "proxy::upstream": [
     [requestLogFile, "lines.upstream"],
-    ["proxy/src/pipeline/attempts/forwarding.ts"],
+    ["proxy/src/pipeline/attempts/attempt-trace.ts"],
     ["proxy/src/upstream/backend-handle.ts"],
     ["proxy/src/upstream/health-checks.ts"],
     ["proxy/src/upstream/host-resolver.ts"],

@@ -4,7 +4,6 @@
  * request is charged once.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
-import { redactHeaders, redactPath, redactText } from "@gatewayproxy/runtime/redaction";
 import type { HeaderEditor } from "../../filters/header-edits.ts";
 import type { RefundCause } from "../../ir/limit.ts";
 import type { RetryPolicy } from "../../ir/snapshot.ts";
@@ -12,7 +11,6 @@ import type { Downstream } from "../../listen/downstream.ts";
 import type { StreamedError } from "../../llm/provider-error.ts";
 import type { OutputMeans } from "../output-means.ts";
 import type { UsageEdit } from "../../llm/usage-event-filter.ts";
-import { loggedHeaders } from "../../telemetry/request-log.ts";
 import type { ProviderCall, RequestRecord } from "../../telemetry/request-record.ts";
 import type { AttemptSpan, RequestSpan } from "../../telemetry/spans/request-span.ts";
 import type { RequestTrace } from "../../telemetry/trace/request-trace.ts";
@@ -30,15 +28,15 @@ import {
 import type { OutgoingRequest, ProviderRequest } from "../provider-request.ts";
 import type { RealtimeSession } from "../realtime-session.ts";
 import type { RequestReservation } from "../request-reservation.ts";
-import { severityOfStatus } from "../trace-messages.ts";
 import type { AbandonedResponses } from "./abandoned-responses.ts";
 import { AttemptHistory } from "./attempt-history.ts";
+import { AttemptTrace } from "./attempt-trace.ts";
 import { isEventStream } from "./first-event.ts";
 import type { ProviderChoice } from "./provider-choice.ts";
 import type { RequestDeadline } from "./request-deadline.ts";
 import { type RelayOwner, ResponseRelay } from "./response-relay.ts";
 import { ResponseUsage } from "./response-usage.ts";
-import { type RetryDecision, RetryRules } from "./retry-rules.ts";
+import { RetryRules } from "./retry-rules.ts";
 
 /** The further providers of a request. */
 export interface Failover {
@@ -111,6 +109,7 @@ export interface ForwardingOptions {
 export class Forwarding implements RelayOwner {
   readonly #options: ForwardingOptions;
   readonly #history = new AttemptHistory();
+  readonly #trace: AttemptTrace | undefined;
   readonly #retries: RetryRules;
   /**
    * - `attempting`: the latest attempt is in progress, or its response is being forwarded.
@@ -131,13 +130,12 @@ export class Forwarding implements RelayOwner {
   #call: UpstreamCall | undefined;
   /** The timeout of the attempt in progress, or the backoff before the next one. */
   #timer: Timer | undefined;
-  /** The start of the latest attempt, for a traced request. */
-  #tracedMs = 0;
 
   constructor(options: ForwardingOptions) {
-    const { clock, random, retry: policy, target, request, usageEdit, deadline, failover } = options;
+    const { clock, random, retry: policy, target, request, usageEdit, deadline, failover, trace } = options;
     const { retries: budget } = failover?.choice.list.backend ?? target.backend;
     this.#options = options;
+    this.#trace = trace === undefined ? undefined : new AttemptTrace(clock, trace);
     this.#outgoing = { target, request, usageEdit };
     const rules = { clock, random, policy, budget, request, deadline };
     this.#retries = new RetryRules({ ...rules, history: this.#history, hasProviders: failover !== undefined });
@@ -231,18 +229,14 @@ export class Forwarding implements RelayOwner {
   }
 
   acceptsStatus(status: number, headers: readonly string[], body: string): boolean {
-    const { trace, request, failover } = this.#options;
-    trace?.emit(
-      { ...this.#traceResult(), status, headers: redactHeaders(headers) },
-      severityOfStatus(status),
-      this.#tracedMs,
-    );
+    const { request, failover } = this.#options;
+    this.#trace?.responded(status, headers);
     this.#silenceTimer?.cancel();
     failover?.choice.onHead(status, headers, body);
     if (this.#state === "attempting" && this.#moveOnFrom(status)) return false;
     if (this.#state === "attempting" && this.#retries.retries(status)) {
       const decision = this.#retries.byPolicy();
-      this.#logDecision(`status ${status}`, decision);
+      this.#trace?.decided(`status ${status}`, decision);
       if (decision.kind === "retry") {
         this.#history.addRetriedStatus();
         this.#call?.abort();
@@ -276,8 +270,7 @@ export class Forwarding implements RelayOwner {
   }
 
   onErrorEvent({ status }: StreamedError): void {
-    const message = `the stream begins with an error like status ${status}`;
-    this.#options.trace?.emit({ ...this.#traceResult(), error: message }, "error", this.#tracedMs);
+    this.#trace?.failed(`the stream begins with an error like status ${status}`);
     this.#leave("error event");
   }
 
@@ -303,11 +296,11 @@ export class Forwarding implements RelayOwner {
 
   onUpstreamFailure(failure: UpstreamFailure): void {
     if (this.#state === "over") return;
-    this.#options.trace?.emit({ ...this.#traceResult(), error: failure.message }, "error", this.#tracedMs);
+    this.#trace?.failed(failure.message);
     this.#history.addFailure(failure);
     if (this.#continueAfter(failure)) return;
     const decision = this.#retries.afterFailure(failure);
-    this.#logDecision(failure.kind, decision);
+    this.#trace?.decided(failure.kind, decision);
     if (decision.kind === "stop") this.#reply(upstreamFailed(failure));
     else if (decision.waitMs === 0) this.#attemptOnce();
     else this.#backOff(decision.waitMs);
@@ -356,14 +349,14 @@ export class Forwarding implements RelayOwner {
     return this.#options.request.body?.isRestorable !== false;
   }
 
-  /** @param cause of the failed attempt, for the log. */
+  /** @param cause of the failed attempt. */
   #moveOn(cause: string): void {
-    const { record, trace } = this.#options;
+    const { record } = this.#options;
     this.#timer?.cancel();
     this.#silenceTimer?.cancel();
     const { key } = this.#outgoing.target.backend.backend;
     record.failovers = [...record.failovers, { provider: key, cause }];
-    trace?.log?.upstream.debug({ provider: key, cause }, "request moves to the next provider");
+    this.#trace?.moved(key, cause);
     this.#history.addMove();
     this.#prepareNext();
   }
@@ -436,12 +429,12 @@ export class Forwarding implements RelayOwner {
   }
 
   #attemptOnce(): void {
-    const { client, record, trace, idleTimeoutMs, attemptTimeoutMs, failover } = this.#options;
+    const { client, record, idleTimeoutMs, attemptTimeoutMs, failover } = this.#options;
     const { target, request } = this.#outgoing;
     this.#state = "attempting";
     const pool = target.backend.pick(this.#history.tried, client, request.upgrade !== undefined);
     if (pool === "none" || pool === "overloaded") {
-      this.#logUnpicked(pool);
+      this.#trace?.notPicked(pool, target, this.#history.tried);
       if (this.#canMoveOn(false)) this.#moveOn(pool === "none" ? "no ready endpoint" : "overloaded");
       else this.#reply(pool === "none" ? noReadyEndpoint : backendOverloaded);
       return;
@@ -450,7 +443,7 @@ export class Forwarding implements RelayOwner {
     record.attempts++;
     record.endpoint = pool.address;
     if (failover !== undefined) record.provider = target.backend.backend.key;
-    if (trace !== undefined) this.#traceAttempt(trace, pool);
+    this.#trace?.started({ call: record.attempts, target, pool, request, tried: this.#history.tried.slice(0, -1) });
     this.#timer?.cancel();
     const attempt = this.#startSpan(pool);
     record.providerCall = this.#startProviderCall();
@@ -571,54 +564,6 @@ export class Forwarding implements RelayOwner {
     // Once for all attempts, since the client gets at most one response.
     if (this.#history.hasTimedOut) this.#relay?.settle("cutShort", nothingMore);
     this.#options.reply(reply);
-  }
-
-  #traceAttempt(trace: RequestTrace, { endpoint, address }: EndpointPool): void {
-    const { record, clock } = this.#options;
-    const { target, request } = this.#outgoing;
-    const backend = target.backend.backend.key;
-    const call = record.attempts;
-    this.#tracedMs = clock.monotonicMs();
-    trace.emit({ type: "backendCallStart", backend, target: address, endpoint: endpoint.name, call });
-    const log = trace.log?.upstream;
-    if (log === undefined) return;
-    const { inUse, leftOut } = target.backend.choice(this.#history.tried.slice(0, -1));
-    const others = leftOut.length > 0 && { leftOut };
-    log.debug(
-      { backend, endpoint: address, name: endpoint.name, call, candidates: inUse, ...others },
-      "endpoint picked",
-    );
-    if (!log.isTracing) return;
-    const { method, path, headers } = request;
-    log.trace(
-      { endpoint: address, call, method: redactText(method), path: redactPath(path), headers: loggedHeaders(headers) },
-      "request head sent",
-    );
-  }
-
-  #traceResult() {
-    const { record } = this.#options;
-    const { target } = this.#outgoing;
-    const backend = target.backend.backend.key;
-    return { type: "backendCallResult" as const, backend, target: record.endpoint ?? "", call: record.attempts };
-  }
-
-  #logUnpicked(why: "none" | "overloaded"): void {
-    const { trace } = this.#options;
-    const { target } = this.#outgoing;
-    if (trace?.log === undefined) return;
-    const { leftOut } = target.backend.choice(this.#history.tried);
-    const { inFlight, waiting } = target.backend.load;
-    trace.log.upstream.debug(
-      { backend: target.backend.backend.key, leftOut, inFlight, waiting },
-      why === "none" ? "no endpoint to pick" : "backend overloaded",
-    );
-  }
-
-  #logDecision(cause: string, decision: RetryDecision): void {
-    const log = this.#options.trace?.log?.upstream;
-    if (decision.kind === "retry") log?.debug({ cause, waitMs: Math.round(decision.waitMs) }, "call retried");
-    else if (decision.why !== undefined) log?.debug({ cause, why: decision.why }, "call not retried");
   }
 }
 
