@@ -121,7 +121,9 @@ function replay(
     tried.add(place);
     const kind = script[place] ?? "ok";
     const state = states[place] ?? fresh();
-    learn(state, kind, nowMs);
+    // A stream that cannot move is not held, so its head is a success.
+    const isHeld = !costly && candidates(list, states, tried, nowMs).length > 0;
+    learn(state, kind === "cutBefore" && !isHeld ? "cutAfter" : kind, nowMs);
     const isLast = step === places.length - 1;
     const couldMove =
       movesOn(kind) && !(mayHaveCost(kind) && costly) && candidates(list, states, tried, nowMs).length > 0;
