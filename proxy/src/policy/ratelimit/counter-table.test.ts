@@ -132,11 +132,11 @@ describe("listing the counters", () => {
     use(table, idOf(table), 0, 4);
     use(table, idOf(table, "ann"), 30_000, 12);
     expect([...table.entries(40_000)].toSorted((one, other) => one.used - other.used)).toEqual([
-      { entry: table.labelOf(limit), key: undefined, used: 4, resetSeconds: 20 },
-      { entry: table.labelOf(limit), key: "ann", used: 12, resetSeconds: 50 },
+      { entry: table.labelOf(limit), key: undefined, used: 4, held: 0, resetSeconds: 20 },
+      { entry: table.labelOf(limit), key: "ann", used: 12, held: 0, resetSeconds: 50 },
     ]);
     expect([...table.entries(95_000)]).toEqual([
-      { entry: table.labelOf(limit), key: "ann", used: 2, resetSeconds: 55 },
+      { entry: table.labelOf(limit), key: "ann", used: 2, held: 0, resetSeconds: 55 },
     ]);
     expect([...table.entries(200_000)]).toEqual([]);
   });

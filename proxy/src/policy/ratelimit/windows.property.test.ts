@@ -194,7 +194,7 @@ describe("a calendar window", () => {
     compileLimits([limit], table).decide(request, clock.monotonicMs);
     const daysLeft = 3.5;
     expect([...table.entries(clock.monotonicMs)]).toEqual([
-      { entry: table.labelOf(limit), key: undefined, used: 1, resetSeconds: daysLeft * 86_400 },
+      { entry: table.labelOf(limit), key: undefined, used: 1, held: 0, resetSeconds: daysLeft * 86_400 },
     ]);
     clock.wallMs += daysLeft * unitMs.Days;
     clock.monotonicMs += daysLeft * unitMs.Days;
