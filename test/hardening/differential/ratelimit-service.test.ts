@@ -126,9 +126,10 @@ describeWith(["redis-server", "ratelimit"], "ours and the reference", (paths) =>
     const slackSeconds = 60 + (hardeningSeconds ?? 0);
     for (const [key, { value, secondsLeft }] of counters[0]) {
       expect(value, key).toBe(ends.get(key)?.value);
+      // Of windows that share a key, the reference keeps that of the last call, also of one without hits.
+      if (mayShareKey(key)) continue;
       const later = secondsLeft - (ends.get(key)?.secondsLeft ?? 0);
-      expect(later, key).toBeGreaterThan(-slackSeconds);
-      if (!mayShareKey(key)) expect(later, key).toBeLessThan(slackSeconds);
+      expect(Math.abs(later), key).toBeLessThan(slackSeconds);
     }
     const different = () =>
       [...new Set([...ours.sums.keys(), ...reference.sums.keys()])].flatMap((name) => {
