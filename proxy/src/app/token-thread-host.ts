@@ -2,7 +2,7 @@
 import { type MessagePort, Worker } from "node:worker_threads";
 import type { Logger } from "@gatewayproxy/runtime/log";
 
-/** Maximum heap in MiB: both encodings take 60. */
+/** Maximum heap in MiB: room for the tables of both encodings, for their construction, and for texts. */
 const heapMib = 256;
 
 /** At most one thread. If it dies, the ports of the workers close, and their next connection starts another. */

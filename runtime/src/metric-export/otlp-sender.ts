@@ -9,6 +9,7 @@ import type {
   ISerializer,
 } from "@opentelemetry/otlp-transformer";
 import { ProtobufMetricsSerializer } from "@opentelemetry/otlp-transformer";
+import { hasSucceeded } from "../tracing/pending-exports.ts";
 import type { MetricExportSettings } from "./metric-export-settings.ts";
 
 /** Sends to one collector. */
@@ -29,17 +30,13 @@ export async function openOtlpSender(
     send: (message) =>
       new Promise((resolve, reject) => {
         delegate.export(message, (result) => {
-          const code: number = result.code;
-          if (code === succeeded) resolve();
+          if (hasSucceeded(result)) resolve();
           else reject(result.error ?? new Error("the collector has not taken the metrics"));
         });
       }),
     close: () => void delegate.shutdown().catch(() => undefined),
   };
 }
-
-/** `ExportResultCode.SUCCESS` of `@opentelemetry/core`. */
-const succeeded = 0;
 
 /** For metrics of the SDK about itself, which are not exported. */
 const helper: IExporterMetricsHelper<Buffer> = { name: "metric_data_point", countItems: () => 0 };

@@ -9,6 +9,7 @@ import { attributesOf } from "./attributes.ts";
 import { reportDiagnostics } from "./diagnostics.ts";
 import type { LogExportSettings } from "./log-export-settings.ts";
 import type { LogExportObserver, LogRecord, LogRecordSink } from "./log-record.ts";
+import { endWithin, PendingExports } from "./pending-exports.ts";
 
 /** Opens the exporter of one thread. @param scope name and version of the program. */
 export async function openLogExporter(
@@ -30,17 +31,11 @@ async function openExporter({ protocol }: LogExportSettings): Promise<LogRecordE
   return new OTLPLogExporter();
 }
 
-/** `ExportResultCode.SUCCESS` of `@opentelemetry/core`. */
-const succeeded = 0;
-
 /** A bounded queue of log records. */
 class BatchedLogRecords implements LogRecordSink {
   readonly #provider: LoggerProvider;
   readonly #logger: Logger;
-  readonly #maxPending: number;
-  readonly #observer: LogExportObserver;
-  /** Records that are queued or being exported. */
-  #pending = 0;
+  readonly #pending: PendingExports;
 
   constructor(
     exporter: LogRecordExporter,
@@ -48,10 +43,9 @@ class BatchedLogRecords implements LogRecordSink {
     { name, version }: { readonly name: string; readonly version: string },
     observer: LogExportObserver,
   ) {
-    this.#observer = observer;
-    this.#maxPending = batch.maxQueueSize;
+    this.#pending = new PendingExports(batch.maxQueueSize, (outcome, count) => observer.recordsEnded(outcome, count));
     const processor = new BatchLogRecordProcessor({
-      exporter: this.#counted(exporter),
+      exporter: this.#pending.counted(exporter),
       maxQueueSize: batch.maxQueueSize,
       maxExportBatchSize: batch.maxExportBatchSize,
       scheduledDelayMillis: batch.scheduledDelayMs,
@@ -62,11 +56,7 @@ class BatchedLogRecords implements LogRecordSink {
   }
 
   add(record: LogRecord): void {
-    if (this.#pending >= this.#maxPending) {
-      this.#observer.recordsEnded("dropped", 1);
-      return;
-    }
-    this.#pending++;
+    if (!this.#pending.take(1)) return;
     this.#logger.emit({
       timestamp: record.timeMs,
       observedTimestamp: record.timeMs,
@@ -79,28 +69,8 @@ class BatchedLogRecords implements LogRecordSink {
     });
   }
 
-  async close(timeoutMs: number): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const timeout = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, timeoutMs);
-    });
-    // What fails has been reported to the observer.
-    await Promise.race([this.#provider.shutdown().catch(() => undefined), timeout]);
-    clearTimeout(timer);
-  }
-
-  #counted(exporter: LogRecordExporter): LogRecordExporter {
-    return {
-      export: (records, done) =>
-        exporter.export(records, (result) => {
-          const code: number = result.code;
-          this.#pending -= records.length;
-          this.#observer.recordsEnded(code === succeeded ? "exported" : "failed", records.length);
-          done(result);
-        }),
-      shutdown: () => exporter.shutdown(),
-      forceFlush: () => exporter.forceFlush(),
-    };
+  close(timeoutMs: number): Promise<void> {
+    return endWithin(timeoutMs, this.#provider.shutdown());
   }
 }
 

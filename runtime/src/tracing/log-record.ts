@@ -1,4 +1,5 @@
 /** A log record for OTLP as plain data, without the packages of OpenTelemetry. */
+import type { ExportOutcome } from "./pending-exports.ts";
 import type { SpanAttributes } from "./span.ts";
 
 /** A log record, of the severity `INFO`. */
@@ -24,7 +25,7 @@ export interface LogRecordSink {
 /** Observes the export. */
 export interface LogExportObserver {
   /** Records were exported, could not be exported, or found the queue full. */
-  recordsEnded(outcome: "exported" | "failed" | "dropped", count: number): void;
+  recordsEnded(outcome: ExportOutcome, count: number): void;
   /** A problem of the exporter. It contains no data of requests. */
   problem(message: string): void;
 }

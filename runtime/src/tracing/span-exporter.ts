@@ -13,13 +13,14 @@ import {
 } from "@opentelemetry/sdk-trace";
 import { attributesOf } from "./attributes.ts";
 import { reportDiagnostics } from "./diagnostics.ts";
+import { endWithin, type ExportOutcome, PendingExports } from "./pending-exports.ts";
 import type { FinishedSpan, SpanSink } from "./span.ts";
 import type { TracingSettings } from "./tracing-settings.ts";
 
 /** Observes the export. */
 export interface ExportObserver {
   /** Spans were exported, could not be exported, or found the queue full. */
-  spansEnded(outcome: "exported" | "failed" | "dropped", count: number): void;
+  spansEnded(outcome: ExportOutcome, count: number): void;
   /** A problem of the exporter. It contains no data of requests. */
   problem(message: string): void;
 }
@@ -53,12 +54,9 @@ async function openExporter({ protocol }: TracingSettings): Promise<SpanExporter
 /** A bounded queue of spans. The spans of a request are queued together, or dropped together. */
 class BatchedSpans implements SpanSink {
   readonly #processor: BatchSpanProcessor;
-  readonly #maxPending: number;
-  readonly #observer: ExportObserver;
+  readonly #pending: PendingExports;
   readonly #scope: ReadableSpan["instrumentationScope"];
   readonly #resource: Resource;
-  /** Spans that are queued or being exported. */
-  #pending = 0;
 
   constructor(
     exporter: SpanExporter,
@@ -66,12 +64,11 @@ class BatchedSpans implements SpanSink {
     scope: ReadableSpan["instrumentationScope"],
     observer: ExportObserver,
   ) {
-    this.#observer = observer;
     this.#scope = scope;
     this.#resource = resourceFromAttributes(resource);
-    this.#maxPending = batch.maxQueueSize;
+    this.#pending = new PendingExports(batch.maxQueueSize, (outcome, count) => observer.spansEnded(outcome, count));
     this.#processor = new BatchSpanProcessor({
-      exporter: this.#counted(exporter),
+      exporter: this.#pending.counted(exporter),
       maxQueueSize: batch.maxQueueSize,
       maxExportBatchSize: batch.maxExportBatchSize,
       scheduledDelayMillis: batch.scheduledDelayMs,
@@ -80,43 +77,17 @@ class BatchedSpans implements SpanSink {
   }
 
   add(spans: readonly FinishedSpan[]): void {
-    if (this.#pending + spans.length > this.#maxPending) {
-      this.#observer.spansEnded("dropped", spans.length);
-      return;
-    }
-    this.#pending += spans.length;
+    if (!this.#pending.take(spans.length)) return;
     for (const span of spans) this.#processor.onEnd(readable(span, this.#resource, this.#scope));
   }
 
-  async close(timeoutMs: number): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const timeout = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, timeoutMs);
-    });
-    // What fails has been reported to the observer.
-    await Promise.race([this.#processor.shutdown().catch(() => undefined), timeout]);
-    clearTimeout(timer);
-  }
-
-  #counted(exporter: SpanExporter): SpanExporter {
-    return {
-      export: (spans, done) =>
-        exporter.export(spans, (result) => {
-          const code: number = result.code;
-          this.#pending -= spans.length;
-          this.#observer.spansEnded(code === succeeded ? "exported" : "failed", spans.length);
-          done(result);
-        }),
-      shutdown: () => exporter.shutdown(),
-      ...(exporter.forceFlush !== undefined && { forceFlush: () => exporter.forceFlush?.() ?? Promise.resolve() }),
-    };
+  close(timeoutMs: number): Promise<void> {
+    return endWithin(timeoutMs, this.#processor.shutdown());
   }
 }
 
 const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT, internal: SpanKind.INTERNAL } as const;
 const sampled = 1;
-/** `ExportResultCode.SUCCESS` of `@opentelemetry/core`. */
-const succeeded = 0;
 
 function readable(
   span: FinishedSpan,

@@ -9,7 +9,7 @@ const cachedWords = 20_000;
 
 const counters = new Map<Encoding, CountWords>();
 
-/** Loads the table of an encoding: some 25 MiB for o200k_base. */
+/** Loads the table of an encoding: 16 MiB for o200k_base. */
 export async function loadEncoding(encoding: Encoding): Promise<CountWords> {
   const { countTokens, setMergeCacheSize } =
     encoding === "o200k_base"
