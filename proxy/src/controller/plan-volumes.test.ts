@@ -1,33 +1,9 @@
-import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { describe, expect, test } from "vitest";
-import { parseManifests } from "../api/parse-manifests.ts";
-import { noCredentials } from "../translate/tls/credentials.ts";
-import { type Plan, planFor } from "./plan.ts";
+import type { Plan } from "./plan.ts";
 import { ownedKey } from "./provision/owned-object.ts";
-import { proxyDefaults } from "./testing/proxy-defaults.ts";
+import { gateway, gatewayClass, plan, resourcesOf } from "./testing/planned-gateways.ts";
 
-const gatewayClass = `
-apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata: {name: ours}
-spec: {controllerName: gatewayproxy.dev/controller}
----`;
-
-function gateway(name: string, { className = "ours", infrastructure = "{}" } = {}): string {
-  return `
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {name: ${name}, namespace: infra, uid: uid-of-${name}}
-spec: {gatewayClassName: ${className}, listeners: [{name: http, port: 80, protocol: HTTP}], infrastructure: ${infrastructure}}
----`;
-}
-
-function planOf(...manifests: readonly string[]): Plan {
-  const text = [gatewayClass, ...manifests].join("\n");
-  const { resources, problems } = parseManifests([{ path: "a.yaml", text }]);
-  if (problems.length > 0) throw new Error(JSON.stringify(problems));
-  return runToEnd(planFor({ resources, rejected: [], unreadable: new Set() }, proxyDefaults, noCredentials));
-}
+const planOf = (...manifests: readonly string[]): Plan => plan(resourcesOf(gatewayClass, ...manifests));
 
 describe("a policy with a window of days", () => {
   const claim = (name: string) => `

@@ -1,50 +1,15 @@
 import { runToEnd, runInSlices } from "@gatewayproxy/runtime/steps";
 import { describe, expect, test } from "vitest";
 import { parseManifests } from "../api/parse-manifests.ts";
-import type { RejectedResource } from "../api/rejected-resource.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import type { KubeObject } from "../kube/object.ts";
 import { noCredentials } from "../translate/tls/credentials.ts";
 import { clusterStatuses, controllerObjects, type Plan, planFor } from "./plan.ts";
 import { ownedKey } from "./provision/owned-object.ts";
 import type { ProvisionErrors } from "./provision/provisioner.ts";
+import { gateway, gatewayClass, http, plan, resourcesOf } from "./testing/planned-gateways.ts";
 import { proxyDefaults as defaults } from "./testing/proxy-defaults.ts";
 import { supportedFeatures } from "./supported-features.ts";
-
-const gatewayClass = `
-apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata: {name: ours}
-spec: {controllerName: gatewayproxy.dev/controller}
----`;
-
-interface GatewayFields {
-  readonly className?: string;
-  readonly listeners?: string;
-  readonly infrastructure?: string;
-  readonly more?: string;
-}
-
-const http = "{name: http, port: 80, protocol: HTTP}";
-
-function gateway(name: string, fields: GatewayFields = {}): string {
-  const { className = "ours", listeners = http, infrastructure = "{}", more = "" } = fields;
-  return `
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {name: ${name}, namespace: infra, uid: uid-of-${name}}
-spec: {gatewayClassName: ${className}, listeners: [${listeners}], infrastructure: ${infrastructure}, ${more}}
----`;
-}
-
-function resourcesOf(...manifests: readonly string[]): ResourceSet {
-  const { resources, problems } = parseManifests([{ path: "a.yaml", text: manifests.join("\n") }]);
-  if (problems.length > 0) throw new Error(JSON.stringify(problems));
-  return resources;
-}
-
-const plan = (resources: ResourceSet, rejected: readonly RejectedResource[] = []): Plan =>
-  runToEnd(planFor({ resources, rejected, unreadable: new Set() }, defaults, noCredentials));
 
 const keys = ({ provision }: Plan) => provision.desired.map(ownedKey);
 
