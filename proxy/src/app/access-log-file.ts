@@ -7,6 +7,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { LineLimit } from "@gatewayproxy/runtime/line-limit";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { Result } from "@gatewayproxy/runtime/problem";
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 
 /** Readable by the owner and the group, as logs in /var/log are: lines have addresses of clients. */
 const fileMode = 0o640;
@@ -37,7 +38,7 @@ export class AccessLogFile {
     try {
       return { ok: true, value: new AccessLogFile(path, await open(path, "a", fileMode), log, clock) };
     } catch (error) {
-      const message = `${JSON.stringify(path)} cannot be opened for writing: ${describe(error)}`;
+      const message = `${JSON.stringify(path)} cannot be opened for writing: ${errorMessage(error)}`;
       return { ok: false, problems: [{ path: setting, message }] };
     }
   }
@@ -57,7 +58,7 @@ export class AccessLogFile {
         this.#isTorn = false;
         this.#log.info({ file: this.#path }, "access log file opened again");
       } catch (error) {
-        const fields = { file: this.#path, error: describe(error) };
+        const fields = { file: this.#path, error: errorMessage(error) };
         this.#log.warn(fields, "the access log file cannot be opened again; the previous one stays in use");
       }
     });
@@ -81,7 +82,7 @@ export class AccessLogFile {
       while (written < bytes.length) written += (await this.#file.write(bytes, written)).bytesWritten;
     } catch (error) {
       this.#problems.log((omitted) => {
-        const fields = { file: this.#path, error: describe(error), omitted };
+        const fields = { file: this.#path, error: errorMessage(error), omitted };
         this.#log.warn(fields, "lines of the access log cannot be written");
       });
     }
@@ -96,8 +97,4 @@ function countLines(bytes: Buffer): number {
   let lines = 0;
   for (const byte of bytes) if (byte === newline) lines++;
   return lines;
-}
-
-function describe(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -17,6 +17,7 @@ import { createSeed } from "@gatewayproxy/runtime/counter-memory";
 import { type DirectoryLock, lockDirectory } from "@gatewayproxy/runtime/directory-lock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { Result } from "@gatewayproxy/runtime/problem";
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { SavedSlots } from "../policy/ratelimit/saved-slots.ts";
 import { type CounterFile, counterBlock, createCounterFile, readCounterFile } from "./counter-file.ts";
 
@@ -119,7 +120,7 @@ export class SavedCounters {
         throw error;
       }
     } catch (error) {
-      return failed(`cannot keep counters in ${JSON.stringify(directory)}: ${describe(error)}`);
+      return failed(`cannot keep counters in ${JSON.stringify(directory)}: ${errorMessage(error)}`);
     }
   }
 
@@ -319,7 +320,7 @@ export class SavedCounters {
     const { log, clock, directory, onFailure } = this.#options;
     this.#retryAtMs = clock.monotonicMs() + this.#backoff.next();
     this.#failures++;
-    this.#lastError = { message: describe(error), atMs: clock.nowMs() };
+    this.#lastError = { message: errorMessage(error), atMs: clock.nowMs() };
     onFailure();
     if (!this.#isFailing) log.warn({ directory, err: error }, "cannot save counters; trying again");
     this.#isFailing = true;
@@ -370,8 +371,4 @@ async function readFound({ directory, clock, log }: SavedCountersOptions): Promi
 
 function failed(message: string): Result<never> {
   return { ok: false, problems: [{ path: "--state-dir", message }] };
-}
-
-function describe(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -6,6 +6,7 @@ import type { LookupAddress, LookupOptions } from "node:dns";
 import { isIP, type LookupFunction } from "node:net";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import { resolveName } from "@gatewayproxy/runtime/host-names";
+import { toError } from "@gatewayproxy/runtime/thrown-value";
 
 /** The `code` of the error of a connection that is not permitted. */
 export const forbiddenAddress = "ERR_FORBIDDEN_ADDRESS";
@@ -27,7 +28,7 @@ export function guardedLookup(guard: AddressGuard, port: number): LookupFunction
         if (options.all === true) done(null, [...permitted]);
         else done(null, permitted[0].address, permitted[0].family);
       },
-      (error: unknown) => done(error instanceof Error ? error : new Error(String(error)), []),
+      (error: unknown) => done(toError(error), []),
     );
   };
 }

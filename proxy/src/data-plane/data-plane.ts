@@ -36,6 +36,7 @@ import type { BackendOptions } from "../upstream/backend-handle.ts";
 import { Backends } from "../upstream/backends.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
 import { resolveName } from "@gatewayproxy/runtime/host-names";
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { defaultUpstream, type UpstreamSettings } from "../upstream/upstream-settings.ts";
 import {
   AbandonedResponses,
@@ -494,5 +495,5 @@ export function bindName({ address, port }: { readonly address?: string | undefi
 
 /** Returns the failure of a bind with the message of `error`. */
 export function bindFailure({ address, port }: Pick<Bind, "address" | "port">, error: unknown): BindFailure {
-  return { address, port, message: error instanceof Error ? error.message : String(error) };
+  return { address, port, message: errorMessage(error) };
 }

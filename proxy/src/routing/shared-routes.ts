@@ -5,6 +5,7 @@
  * its routes from the index.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
+import { toError } from "@gatewayproxy/runtime/thrown-value";
 import type { Match } from "../ir/match.ts";
 import type { Bind, Route, RouteRule } from "../ir/snapshot.ts";
 import { type Pattern, patternFor } from "../regex/pattern.ts";
@@ -144,7 +145,7 @@ function* addRoute(builder: PathIndexBuilder, shared: SharedRoute, prepared: Pre
         builder.add({ match, conditions, pattern, route: position, rule });
         if (pace.endsStep(1 + workPerSize * sizeOf(patterns))) yield;
       } catch (error) {
-        shared.error = error instanceof Error ? error : new Error(String(error));
+        shared.error = toError(error);
         return;
       }
     }

@@ -6,6 +6,7 @@
  * once. If it names none, each object is tried alone, and objects that fail only together with others are searched for.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import type { RejectedResource } from "../api/rejected-resource.ts";
 import { kindNames, remainsOf, type Resource, type ResourceSet, resourceSet } from "../api/resource.ts";
 import { ObjectErrors } from "./each-object.ts";
@@ -148,7 +149,7 @@ class Remains {
 
   culprits(): readonly RejectedResource[] {
     return Array.from(this.#errors, ([object, thrown]) => {
-      const message = `cannot be processed: ${thrown instanceof Error ? thrown.message : String(thrown)}`;
+      const message = `cannot be processed: ${errorMessage(thrown)}`;
       const errors = [{ path: [], message, isUnknownField: false }];
       return { object: { ...object }, errors, inForce: this.#left.has(object) ? "remains" : "nothing" };
     });

@@ -2,6 +2,7 @@
  * Why a call to a backend failed, by what a caller can do: a failed connection can be retried on another endpoint, a truncated
  * response cannot.
  */
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { forbiddenAddress } from "../connect/guarded-lookup.ts";
 
 /** The failure of an attempt; `kind` decides about retries and about the local reply. */
@@ -43,5 +44,5 @@ function errorCode(error: unknown): string | undefined {
 
 /** Classifies an error for a request that is not valid in HTTP. */
 export function unsendable(error: unknown): UpstreamFailure {
-  return { kind: "unsendable", message: error instanceof Error ? error.message : String(error) };
+  return { kind: "unsendable", message: errorMessage(error) };
 }

@@ -3,6 +3,7 @@
  * the files of a service. Requests and responses are encoded, so that both sides run the code that serves.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import type { ReplayServices } from "@gatewayproxy/proxy/limit-replay";
 import type { GlobalLimit } from "@gatewayproxy/proxy/global-limit";
 import { type CallOutcome, callFailure } from "@gatewayproxy/grpc/client/unary-client";
@@ -50,6 +51,6 @@ function outcomeOf(call: () => Buffer): CallOutcome {
   try {
     return { kind: "responded", message: call() };
   } catch (error) {
-    return callFailure("rejected", error instanceof Error ? error.message : String(error));
+    return callFailure("rejected", errorMessage(error));
   }
 }

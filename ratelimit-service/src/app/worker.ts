@@ -5,6 +5,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { CallThread } from "./call-thread.ts";
 import { createLogs } from "./logs.ts";
 import { openServiceTracing } from "./open-service-tracing.ts";
@@ -65,7 +66,7 @@ async function handle(message: ToWorker): Promise<void> {
 main.on("message", (message: ToWorker) => {
   handle(message).catch((error: unknown) => {
     if (!("request" in message)) throw error;
-    const text = error instanceof Error ? error.message : String(error);
+    const text = errorMessage(error);
     post({ kind: "failed", request: message.request, message: text });
   });
 });

@@ -2,6 +2,7 @@
 /** `/bin/ratelimit_client` of the image: calls a rate limit service once. Its flags are envoyproxy/ratelimit's. */
 import { readFileSync } from "node:fs";
 import { trustSystemAuthorities } from "@gatewayproxy/runtime/system-authorities";
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { callService } from "./call-service.ts";
 import { readFlags } from "./go-flags.ts";
 
@@ -40,7 +41,7 @@ if (read.kind === "usage") {
     });
     process.stdout.write(`response: ${JSON.stringify(response)}\n`);
   } catch (error) {
-    process.stdout.write(`request error: ${error instanceof Error ? error.message : String(error)}\n`);
+    process.stdout.write(`request error: ${errorMessage(error)}\n`);
     process.exitCode = 1;
   }
 }

@@ -1,4 +1,5 @@
 /** `--check-config DIR`: reads a folder as the service does at its start, and reports all problems. */
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { renderConfigProblem } from "./config-problem.ts";
 import { ConfigSet } from "./config-set.ts";
 import type { StoreAbilities } from "./descriptor-tree.ts";
@@ -34,7 +35,7 @@ export async function checkConfig(
     const found = `${texts.length} files, ${config?.domains.size ?? 0} domains, ${rules} limits`;
     return { lines: [...lines, `all rate limit configs ok (${found})`], exitCode: 0 };
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = errorMessage(error);
     return { lines: [`error opening directory ${directory}: ${reason}`], exitCode: 1 };
   }
 }

@@ -5,6 +5,7 @@
  * keeps changing does not block the others.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { ConfigSet } from "./config-set.ts";
 import type { ConfigSource, ConfigUpdate } from "./config-source.ts";
 import type { StoreAbilities } from "./descriptor-tree.ts";
@@ -68,7 +69,7 @@ export class FileSource implements ConfigSource {
       if (this.#changedPolls > 0 && isReady) await this.#apply(files, fingerprint);
       this.#polledFingerprint = fingerprint;
     } catch (error) {
-      this.#reportUnreadable(error instanceof Error ? error.message : String(error));
+      this.#reportUnreadable(errorMessage(error));
     }
     if (this.#onUpdate === undefined) return;
     this.#timer = this.#options.clock.setTimer(this.#options.pollIntervalMs, () => void this.#poll());

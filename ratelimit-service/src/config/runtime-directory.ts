@@ -7,6 +7,7 @@
  */
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import type { ConfigText } from "./config-set.ts";
 
 /** The folder of configuration files. A file has at most 16 MiB. */
@@ -62,7 +63,7 @@ async function readRuntimeFile({ key, file }: RuntimeFile): Promise<ConfigText> 
     const text = decodeText(await readFile(file));
     return text === undefined ? { key, file, unreadable: "the text is neither UTF-8 nor UTF-16" } : { key, file, text };
   } catch (error) {
-    return { key, file, unreadable: error instanceof Error ? error.message : String(error) };
+    return { key, file, unreadable: errorMessage(error) };
   }
 }
 

@@ -2,6 +2,7 @@
  * Rewrites metric names for DogStatsD, where parts of a name become tags (USE_DOG_STATSD_MOGRIFIERS). Patterns have RE2
  * syntax; the first that matches a name rewrites it.
  */
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { RE2JS } from "re2js";
 
 /** One rule. `$0`, `$1` … in `name` and in the values of tags refer to the groups of the match. */
@@ -24,7 +25,7 @@ export function patternProblem(pattern: string): string | undefined {
     RE2JS.compile(pattern);
     return undefined;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return errorMessage(error);
   }
 }
 

@@ -4,6 +4,7 @@
  * expressions (RE2). A metric without a match keeps its statsd name, with `_` for characters that Prometheus does not
  * allow.
  */
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { RE2JS } from "re2js";
 import { parse } from "yaml";
 
@@ -83,7 +84,7 @@ function readRule(value: unknown, path: string, defaults: RuleDefaults): Mapping
     try {
       RE2JS.compile(match);
     } catch (error) {
-      throw new Error(`${path}.match: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+      throw new Error(`${path}.match: ${errorMessage(error)}`, { cause: error });
     }
   }
   const drops = oneOf(rule["action"] ?? "map", ["map", "drop"], `${path}.action`) === "drop";

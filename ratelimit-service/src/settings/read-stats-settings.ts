@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { callTimeBounds } from "../metrics/call-times.ts";
 import { type Mogrifier, patternProblem } from "../metrics/mogrifiers.ts";
 import { metricMapper, parsePrometheusMapping, type PrometheusMapping } from "../metrics/prometheus-mapping.ts";
@@ -83,7 +84,7 @@ function readMapping(file: string, problems: Problem[]): PrometheusMapping | und
   try {
     return parsePrometheusMapping(readFileSync(file, "utf8"));
   } catch (error) {
-    const text = error instanceof Error ? error.message : String(error);
+    const text = errorMessage(error);
     // The parser's message shows a syntax error over several lines.
     const [problem = ""] = text.split("\n");
     problems.push({ path: "PROMETHEUS_MAPPER_YAML", message: `${file} cannot be used: ${problem.replace(/:$/, "")}` });

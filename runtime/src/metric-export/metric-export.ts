@@ -2,6 +2,7 @@
  * Exports metrics by OTLP at an interval, one export at a time, so that its memory is bounded by the number of series. Counts that
  * a collector does not take are part of the next export.
  */
+import { errorMessage } from "../text/thrown-value.ts";
 import type { Clock, Timer } from "../timing/clock.ts";
 import type { MetricFamily } from "../metrics/metric-families.ts";
 import { ExportedSeries } from "./exported-series.ts";
@@ -93,7 +94,7 @@ export class MetricExport {
       }
       observer.ended("exported", points);
     } catch (error) {
-      observer.problem(error instanceof Error ? error.message : String(error));
+      observer.problem(errorMessage(error));
       observer.ended("failed", points);
     }
   }

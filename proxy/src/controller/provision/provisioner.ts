@@ -9,6 +9,7 @@ import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import type { NamedObject } from "../../api/resource.ts";
 import { controllerName } from "../../api/names.ts";
 import { type KubeApi, resourcePath } from "../../kube/api.ts";
@@ -328,7 +329,7 @@ export class Provisioner {
       const key = ownedKey(object);
       this.#applied.delete(key);
       if (isNamespaceTerminating(error)) return undefined;
-      const message = error instanceof Error ? error.message : String(error);
+      const message = errorMessage(error);
       // Attempts are repeated every few seconds, so only a new error is logged.
       if (this.#errors.get(key) !== message) {
         this.#options.log.warn({ object: key, err: error }, "cannot reconcile an object of a Gateway");

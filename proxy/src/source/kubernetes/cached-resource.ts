@@ -4,6 +4,7 @@
  * expression), and objects of another version of the CustomResourceDefinition.
  */
 import { isDeepStrictEqual } from "node:util";
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { gatewayGroup } from "../../api/names.ts";
 import { parseResource } from "../../api/parse-resource.ts";
 import { selectedInStatus } from "../../api/selected-secrets.ts";
@@ -54,7 +55,7 @@ function parseContained(object: KubeObject, lastValid: Resource | undefined): Ca
   try {
     return parseVersion(object, lastValid);
   } catch (error) {
-    const message = `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    const message = `cannot be read: ${errorMessage(error)}`;
     const inForce = lastValid === undefined ? "nothing" : "lastValidVersion";
     const errors = [{ path: [], message, isUnknownField: false }];
     return { resource: lastValid, rejected: { object, errors, inForce }, unknownFields: [] };

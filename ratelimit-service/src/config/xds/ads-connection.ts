@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import type { DiscoveryRequest } from "@gatewayproxy/protos/gen/envoy/service/discovery/v3/DiscoveryRequest";
 import type { ProtoGrpcType } from "@gatewayproxy/protos/gen/discovery";
 import { trustSystemAuthorities } from "@gatewayproxy/runtime/system-authorities";
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { loadProtos } from "@gatewayproxy/protos/load";
 import {
   type ChannelCredentials,
@@ -81,7 +82,7 @@ export function openAdsConnection(server: XdsServer, events: AdsEvents): AdsConn
       // The response is parsed by hand, because it may be large.
       stream = client.makeBidiStreamRequest(path, requestSerialize, readDiscoveryResponse, streamMetadata(server));
     } catch (error) {
-      end(error instanceof Error ? error.message : String(error), false);
+      end(errorMessage(error), false);
       return;
     }
     stream.on("data", (response: DiscoveryResponse) => {

@@ -1,4 +1,5 @@
 /** Parses the resources of one response into a configuration, or into the list of all its problems, in pieces. */
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import type { ConfigProblem } from "../config-problem.ts";
 import type { ConfigPart, XdsResources } from "../config-source.ts";
 import { assembleDomains, buildDomainInPieces } from "../descriptor-tree.ts";
@@ -38,7 +39,7 @@ export function* readXdsConfig(received: XdsResources): Generator<undefined, Xds
       parts.push({ key: spec.key, domain: spec.domain, state: "current" });
     } catch (error) {
       problems.push({
-        message: `resource ${i} cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+        message: `resource ${i} cannot be read: ${errorMessage(error)}`,
       });
     }
   }

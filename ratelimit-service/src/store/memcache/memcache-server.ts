@@ -4,6 +4,7 @@
  */
 import type { ConnectionOptions } from "node:tls";
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { errorMessage, toError } from "@gatewayproxy/runtime/thrown-value";
 import type { MemcacheNode } from "memcache";
 import type { MemcacheAddress } from "./memcache-options.ts";
 
@@ -106,7 +107,7 @@ export class MemcacheServer {
     try {
       return await this.#withTimeout(this.#sendUntimed(command, isMultiline));
     } catch (error) {
-      const text = error instanceof Error ? error.message : String(error);
+      const text = errorMessage(error);
       // The error of a connection that was closed for a reason does not name it.
       throw new Error(`${this.#name}: ${this.#failure?.message ?? text}`, { cause: error });
     }
@@ -167,7 +168,7 @@ export class MemcacheServer {
       this.#boundResponses(node);
       return node;
     } catch (error) {
-      this.#fail(error instanceof Error ? error : new Error(String(error)));
+      this.#fail(toError(error));
       if (this.#node === node) this.#clearConnection();
       throw error;
     }

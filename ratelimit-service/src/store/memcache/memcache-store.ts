@@ -9,6 +9,7 @@
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import {
   type CounterChange,
   type CounterStep,
@@ -155,7 +156,7 @@ export class MemcacheStore implements CounterStore {
       await server.set(nameOf(key), String(count), this.#expiryOf(change));
       return true;
     } catch (cause) {
-      throw new StoreError(`memcached: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+      throw new StoreError(`memcached: ${errorMessage(cause)}`, { cause });
     }
   }
 
@@ -194,7 +195,7 @@ export class MemcacheStore implements CounterStore {
       this.#failed.delete(server);
       onReply?.();
     } catch (cause) {
-      const storeError = new StoreError(`memcached: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      const storeError = new StoreError(`memcached: ${errorMessage(cause)}`, {
         cause,
       });
       if (server !== undefined) this.#probeUntilHealthy(server);
@@ -252,7 +253,7 @@ export class MemcacheStore implements CounterStore {
       .then((left) => (left < keptSeconds(step) ? server.touch(name, this.#expiryOf(step)) : undefined))
       .catch((error: unknown) => {
         this.#expiring.delete(key);
-        const storeError = new StoreError(`memcached: ${error instanceof Error ? error.message : String(error)}`);
+        const storeError = new StoreError(`memcached: ${errorMessage(error)}`);
         if (!this.#isClosed) this.#options.onError(storeError);
       });
   }

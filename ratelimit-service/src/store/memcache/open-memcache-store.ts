@@ -7,6 +7,7 @@ import { readFileSync } from "node:fs";
 import type { ConnectionOptions } from "node:tls";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { trustSystemAuthorities } from "@gatewayproxy/runtime/system-authorities";
+import { toError } from "@gatewayproxy/runtime/thrown-value";
 import type { MemcacheAddress, MemcacheOptions, MemcacheTls } from "./memcache-options.ts";
 import { MemcacheServer } from "./memcache-server.ts";
 import { MemcacheStore, type MemcacheStoreOptions } from "./memcache-store.ts";
@@ -71,7 +72,7 @@ function repeat(
 ): void {
   const timer = clock.setTimer(ms, () => {
     refresh()
-      .catch((error: unknown) => onError(error instanceof Error ? error : new Error(String(error))))
+      .catch((error: unknown) => onError(toError(error)))
       .finally(() => {
         if (!signal.aborted) repeat(ms, refresh, { clock, onError, signal });
       });

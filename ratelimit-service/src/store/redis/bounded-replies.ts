@@ -5,6 +5,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { subscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
+import { toError } from "@gatewayproxy/runtime/thrown-value";
 import type { RedisLink } from "./redis-link.ts";
 import { ReplySplitter } from "./reply-splitter.ts";
 
@@ -68,7 +69,7 @@ function passWholeReplies(socket: Socket, listener: OnData): OnData {
       }
       if (whole !== undefined) listener(whole);
     } catch (error) {
-      socket.destroy(error instanceof Error ? error : new Error(String(error)));
+      socket.destroy(toError(error));
     }
   };
 }

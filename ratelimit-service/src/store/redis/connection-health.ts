@@ -4,6 +4,7 @@
  * that rejects writes is reconnected too, because after a failover its address may be that of another server.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import { toError } from "@gatewayproxy/runtime/thrown-value";
 import type { RedisConnection, RedisLink } from "./redis-link.ts";
 
 /** Interval between two probes, in ms. */
@@ -117,10 +118,7 @@ export class ConnectionHealth {
     const timer = this.#clock.setTimer(this.#timeoutMs, () => {
       late.resolve(new Error(`redis did not respond within ${this.#timeoutMs} ms`));
     });
-    const response = connection.ping().then(
-      () => undefined,
-      (error: unknown) => (error instanceof Error ? error : new Error(String(error))),
-    );
+    const response = connection.ping().then(() => undefined, toError);
     const error = await Promise.race([response, late.promise]);
     timer.cancel();
     if (this.#isClosed) return;

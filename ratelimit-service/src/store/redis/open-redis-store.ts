@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { trustSystemAuthorities } from "@gatewayproxy/runtime/system-authorities";
+import { toError } from "@gatewayproxy/runtime/thrown-value";
 import { withBoundedReplies } from "./bounded-replies.ts";
 import { ClusterLink } from "./cluster-link.ts";
 import type { OnLinkError, RedisLink, TlsSocketOptions } from "./redis-link.ts";
@@ -87,7 +88,7 @@ async function connect(
       return;
     } catch (cause) {
       if (isAborted(signal)) return;
-      const error = cause instanceof Error ? cause : new Error(String(cause));
+      const error = toError(cause);
       const elapsedMs = clock.monotonicMs() - startMs + pauseMs;
       if (maxElapsedMs > 0 && elapsedMs > maxElapsedMs) throw error;
       onError(error);

@@ -6,6 +6,7 @@
  * or when a reply shows that the counter was created again; so a busy counter costs one INCRBY a turn and no script.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import {
   type CounterChange,
   type CounterStep,
@@ -100,7 +101,7 @@ export class RedisStore implements CounterStore {
       return replies.filter((reply) => reply !== 0).length;
     } catch (error) {
       if (error instanceof StoreError) throw error;
-      throw new StoreError(`redis: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+      throw new StoreError(`redis: ${errorMessage(error)}`, { cause: error });
     } finally {
       timer.cancel();
     }
@@ -223,7 +224,7 @@ export class RedisStore implements CounterStore {
 
   /** Reports the error of a command, and returns it for the call. */
   #errorOf(error: unknown): StoreError {
-    const text = error instanceof Error ? error.message : String(error);
+    const text = errorMessage(error);
     // Before Redis 7, the error of a command in a script is at the end of the script's own.
     if (text.startsWith("READONLY") || text.includes(": -READONLY")) this.#health.recordReadOnly();
     const storeError = new StoreError(`redis: ${text}`, { cause: error });

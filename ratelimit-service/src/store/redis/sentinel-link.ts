@@ -1,4 +1,5 @@
 /** One connection to the master that the sentinels name; it follows a failover. */
+import { toError } from "@gatewayproxy/runtime/thrown-value";
 import { createSentinel } from "@redis/client";
 import { ConnectionCounts } from "./connection-counts.ts";
 import {
@@ -76,5 +77,5 @@ function newClient(options: LinkOptions, connections: ConnectionCounts, onError:
   client.on("ready", () => connections.opened(""));
   for (const event of ["reconnecting", "end"]) client.on(event, () => connections.closed(""));
   // The library emits some errors as texts.
-  return client.on("error", (error: unknown) => onError(error instanceof Error ? error : new Error(String(error))));
+  return client.on("error", (error: unknown) => onError(toError(error)));
 }

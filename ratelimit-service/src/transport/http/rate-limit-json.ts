@@ -6,6 +6,7 @@
 import { isUtf8 } from "node:buffer";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { redactText } from "@gatewayproxy/runtime/redaction";
+import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { type CallBounds, defaultCallBounds, tooManyMessage, tooLongMessage } from "../../limiter/call-bounds.ts";
 import type {
   CurrentLimit,
@@ -32,7 +33,7 @@ export function parseRateLimitJson(bytes: Buffer, bounds: CallBounds = defaultCa
     value = JSON.parse(text);
   } catch (error) {
     // The text after the first comma quotes the body.
-    const [reason = ""] = (error instanceof Error ? error.message : String(error)).split(",");
+    const [reason = ""] = errorMessage(error).split(",");
     return { ok: false, problems: [{ message: `not JSON: ${reason}` }] };
   }
   const repeated = repeatedField(text);
