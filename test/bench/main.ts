@@ -75,7 +75,7 @@ function publish(options: BenchOptions, loadBefore: number, chosen: readonly Pee
   const repository = join(import.meta.dirname, "../..");
   const page = join(repository, "docs/benchmarks.md");
   writeSection(page, section, words + table);
-  execFileSync(join(repository, "node_modules/.bin/biome"), ["format", "--write", page], { cwd: repository });
+  execFileSync(join(repository, "node_modules/.bin/prettier"), ["--write", page], { cwd: repository });
 }
 
 /** Returns the name of the section of the page, and its text above the table. */
