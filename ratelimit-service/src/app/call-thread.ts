@@ -69,9 +69,17 @@ const spanFlushMs = 2_000;
 /** Interval between health checks of the store. */
 const healthIntervalMs = 250;
 
+/** What the store of a thread shares with it. */
+interface StoreParts {
+  readonly opened: OpenedStore;
+  readonly stats: RateLimitStats;
+  /** Ends the attempts to connect. */
+  readonly closing: AbortController;
+}
+
 /**
- * Decides the calls of one thread. `applyConfig` or `applyPostedConfig` sets its configuration, `listen` opens its
- * port, and `close` ends it.
+ * Decides the calls of one thread. `open` creates it, `applyConfig` or `applyPostedConfig` sets its configuration, `listen`
+ * opens its port, and `close` ends it.
  */
 export class CallThread {
   readonly service: RateLimitService;
@@ -86,7 +94,7 @@ export class CallThread {
   readonly #callTimes: CallTimes;
   readonly #store: OpenedStore["store"];
   readonly #trace: CurrentTrace;
-  readonly #closing = new AbortController();
+  readonly #closing: AbortController;
   #overLimitCache: OverLimitCache | undefined;
   /** The configurations that were received, processed one after the other. Never rejects. */
   #configs: Promise<unknown> = Promise.resolve();
@@ -95,14 +103,13 @@ export class CallThread {
   #healthTimer: Timer | undefined;
   #wasStoreHealthy: boolean | undefined;
 
-  /** Starts to connect to the store. Throws when a certificate for it cannot be read. */
-  constructor(options: CallThreadOptions) {
+  private constructor(options: CallThreadOptions, { opened, stats, closing }: StoreParts) {
     const { settings, clock, logs } = options;
-    const { values } = settings;
     this.#options = options;
     this.#trace = options.tracing?.current ?? new CurrentTrace();
     this.#log = logs.logger("ratelimit::grpc");
-    this.#stats = new RateLimitStats({ nearLimitRatio: values.nearLimitRatio, maxSeries: values.maxMetricSeries });
+    this.#stats = stats;
+    this.#closing = closing;
     // Every thread applies every configuration, but only one counts it.
     this.#config = new LiveConfig(
       options.thread === 0 ? this.#stats : new RateLimitStats({ nearLimitRatio: 1 }),
@@ -110,7 +117,6 @@ export class CallThread {
     );
     this.#callTimes = new CallTimes(settings.stats.callTimeBounds);
     const { tracing } = options;
-    const opened = this.#openStore(logs);
     this.#store = tracing === undefined ? opened.store : tracedStore(opened.store, settings.store.kind, tracing);
     this.connected = opened.connected;
     const service = createRateLimitService({
@@ -123,6 +129,29 @@ export class CallThread {
     const traced = tracing === undefined ? service : tracedService(service, tracing);
     this.service = loggedService(traced, this.#log, clock, () => this.#trace.current);
     this.#watchHealth();
+  }
+
+  /** Starts to connect to the store. Rejects when a certificate for it cannot be read. */
+  static async open(options: CallThreadOptions): Promise<CallThread> {
+    const { settings, counterMemory, thread, clock, random, logs } = options;
+    const { nearLimitRatio, maxMetricSeries } = settings.values;
+    const stats = new RateLimitStats({ nearLimitRatio, maxSeries: maxMetricSeries });
+    const closing = new AbortController();
+    const log = logs.logger("ratelimit::store");
+    const opened = await openStore({
+      settings: settings.store,
+      // Owners of locks are numbered from 1.
+      counters: new MemoryTables(counterMemory, thread + 1),
+      clock,
+      random,
+      log,
+      onDegraded() {
+        log.debug({}, "call counted in memory, because the store is unavailable");
+        stats.service.degraded++;
+      },
+      signal: closing.signal,
+    });
+    return new CallThread(options, { opened, stats, closing });
   }
 
   /** The configuration in use and the status of its load. */
@@ -249,24 +278,6 @@ export class CallThread {
     await this.#options.tracing?.close(spanFlushMs);
     this.#tls?.close();
     await this.#store.close();
-  }
-
-  #openStore(logs: Logs): OpenedStore {
-    const { settings, counterMemory, thread, clock, random } = this.#options;
-    const log = logs.logger("ratelimit::store");
-    return openStore({
-      settings: settings.store,
-      // Owners of locks are numbered from 1.
-      counters: new MemoryTables(counterMemory, thread + 1),
-      clock,
-      random,
-      log,
-      onDegraded: () => {
-        log.debug({}, "call counted in memory, because the store is unavailable");
-        this.#stats.service.degraded++;
-      },
-      signal: this.#closing.signal,
-    });
   }
 
   #keyOptions(): KeyOptions {

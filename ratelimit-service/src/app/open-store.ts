@@ -1,4 +1,7 @@
-/** Opens the store that the settings name, one for each thread: threads share memory, but not connections. */
+/**
+ * Opens the store that the settings name, one for each thread: threads share memory, but not connections. Only the client of
+ * that store is loaded, since the client of Redis alone takes 10 MiB.
+ */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { StoreSettings } from "../settings/read-store-settings.ts";
@@ -7,8 +10,6 @@ import { FallbackStore } from "../store/fallback-store.ts";
 import { MemoryStore } from "../store/memory-store.ts";
 import type { MemoryTables } from "../store/memory-tables.ts";
 import { PerSecondStore } from "../store/per-second-store.ts";
-import { openRedisStore } from "../store/redis/open-redis-store.ts";
-import { openMemcacheStore } from "../store/memcache/open-memcache-store.ts";
 import type { RedisOptions } from "../store/redis/redis-options.ts";
 import { OutageLog } from "./outage-log.ts";
 
@@ -40,22 +41,24 @@ export interface OpenedStore {
   readonly connected: Promise<unknown>;
 }
 
-/** Opens the store. Throws when a certificate for Redis or memcached cannot be read. */
-export function openStore(options: OpenStoreOptions): OpenedStore {
+/** Opens the store. Rejects when a certificate for Redis or memcached cannot be read. */
+export async function openStore(options: OpenStoreOptions): Promise<OpenedStore> {
   const { settings, counters, clock, onDegraded } = options;
   const memory = new MemoryStore(counters, clock);
   if (settings.kind === "memory") return { store: memory, connected: Promise.resolve() };
   if (settings.kind === "memcache") {
-    const { store, connected } = openMemcache(settings, options);
+    const { store, connected } = await openMemcache(settings, options);
     return {
       store: settings.failureMode === "local" ? new FallbackStore(store, memory, onDegraded) : store,
       connected,
     };
   }
   const { jitterMaxSeconds: jitter } = settings;
-  const main = openRedis("redis", settings.redis, jitter, options);
+  const main = await openRedis("redis", settings.redis, jitter, options);
   const perSecond =
-    settings.perSecond === undefined ? undefined : openRedis("redis per second", settings.perSecond, jitter, options);
+    settings.perSecond === undefined
+      ? undefined
+      : await openRedis("redis per second", settings.perSecond, jitter, options);
   const shared = perSecond === undefined ? main.store : new PerSecondStore(main.store, perSecond.store);
   return {
     store: settings.failureMode === "local" ? new FallbackStore(shared, memory, onDegraded) : shared,
@@ -63,10 +66,11 @@ export function openStore(options: OpenStoreOptions): OpenedStore {
   };
 }
 
-function openMemcache(
+async function openMemcache(
   { memcache, jitterMaxSeconds, failureMode }: Extract<StoreSettings, { kind: "memcache" }>,
   { clock, random, log, signal }: OpenStoreOptions,
-): OpenedStore {
+): Promise<OpenedStore> {
+  const { openMemcacheStore } = await import("../store/memcache/open-memcache-store.ts");
   const outage = new OutageLog("memcached", log, clock);
   return openMemcacheStore(
     {
@@ -81,12 +85,13 @@ function openMemcache(
 }
 
 /** @param name the name in the log */
-function openRedis(
+async function openRedis(
   name: string,
   redis: RedisOptions,
   jitterMaxSeconds: number,
   { clock, random, log, signal }: OpenStoreOptions,
-): OpenedStore {
+): Promise<OpenedStore> {
+  const { openRedisStore } = await import("../store/redis/open-redis-store.ts");
   const outage = new OutageLog(name, log, clock);
   return openRedisStore(
     {

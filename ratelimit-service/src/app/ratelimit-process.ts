@@ -31,10 +31,9 @@ import { debugRoutes, type DebugView, metricsResponse } from "../transport/debug
 import { debugGuard } from "../transport/debug/debug-guard.ts";
 import { type HttpRoute, HttpServer, type HttpServerOptions } from "../transport/http/http-server.ts";
 import { serviceRoutes } from "../transport/http/service-routes.ts";
-import { CallThread } from "./call-thread.ts";
+import { CallThread, type CallThreadOptions } from "./call-thread.ts";
 import { ConfigLog } from "./config-log.ts";
 import { ServiceMetrics } from "./service-metrics.ts";
-import type { ServiceTracing } from "../tracing/service-tracing.ts";
 import { openServiceTracing } from "./open-service-tracing.ts";
 import { createConfigSource } from "./open-config-source.ts";
 import { WorkerPool } from "./worker-pool.ts";
@@ -67,6 +66,9 @@ const closeGraceMs = 15_000;
 /** Maximum time for which a shutdown waits for a collector of metrics, in ms. */
 const metricFlushMs = 2_000;
 
+/** The memory that all threads of the service share. */
+type ThreadMemory = Pick<CallThreadOptions, "counterMemory" | "refunds">;
+
 /** A running service. `start` creates it and `stop` ends it. */
 export class RateLimitProcess {
   readonly #options: RateLimitProcessOptions;
@@ -77,18 +79,16 @@ export class RateLimitProcess {
   readonly #shutdownSteps: ShutdownStep[] = [];
   #addresses: ServiceAddresses = { grpc: 0, http: 0, debug: 0 };
 
-  private constructor(options: RateLimitProcessOptions, tracing: ServiceTracing | undefined) {
-    const { settings, logs, clock, random } = options;
-    const counterMemory = createStoreMemory(settings.store.maxCounters);
-    const refunds = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+  private constructor(options: RateLimitProcessOptions, shared: ThreadMemory, calls: CallThread) {
+    const { settings, logs, clock } = options;
     this.#options = options;
-    this.#counters = new MemoryTables(counterMemory, mainOwner);
-    this.#calls = new CallThread({ settings, counterMemory, refunds, thread: 0, clock, logs, random, tracing });
+    this.#counters = new MemoryTables(shared.counterMemory, mainOwner);
+    this.#calls = calls;
     this.#calls.connected.catch(options.onFatal);
     if (settings.values.workers > 1) {
       this.#pool = new WorkerPool({
         workers: settings.values.workers,
-        start: { settings, counterMemory, refunds },
+        start: { settings, ...shared },
         host: settings.values.grpcHost,
         port: settings.values.grpcPort,
         counters: this.#counters,
@@ -104,11 +104,16 @@ export class RateLimitProcess {
   static async start(options: RateLimitProcessOptions): Promise<Result<RateLimitProcess>> {
     const started: RateLimitProcess[] = [];
     try {
-      const { settings, logs } = options;
+      const { settings, logs, clock, random } = options;
       const log = logs.logger("ratelimit::tracing");
       const { tracing: tracingSettings } = settings.telemetry;
       const tracing = tracingSettings && (await openServiceTracing(tracingSettings, log));
-      const service = new RateLimitProcess(options, tracing);
+      const shared = {
+        counterMemory: createStoreMemory(settings.store.maxCounters),
+        refunds: new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)),
+      };
+      const calls = await CallThread.open({ settings, ...shared, thread: 0, clock, logs, random, tracing });
+      const service = new RateLimitProcess(options, shared, calls);
       started.push(service);
       await service.#startAll();
       return { ok: true, value: service };

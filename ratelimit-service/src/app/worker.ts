@@ -27,7 +27,7 @@ const logs = createLogs(logSettings, systemClock, { write: (line) => output.writ
 const { tracing: tracingSettings } = settings.telemetry;
 const tracing = tracingSettings && (await openServiceTracing(tracingSettings, logs.logger("ratelimit::tracing")));
 
-const calls = new CallThread({
+const calls = await CallThread.open({
   settings,
   counterMemory,
   refunds,
