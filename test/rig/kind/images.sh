@@ -11,11 +11,13 @@ make_base_image() {
 }
 
 import_base() {
-  local base=$rig_home/base node
+  local base=$rig_home/base node npm
   node=$(node_binary)
+  # The folder of the npm that runs here. `npm root --global` names another one where node itself was installed by npm.
+  npm=$(dirname "$(dirname "$(readlink -f "$(command -v npm)")")")
   install -m 755 "$node" "$base/usr/local/bin/node"
   mkdir -p "$base/usr/local/lib/node_modules"
-  cp -r "$(npm root --global)/npm" "$base/usr/local/lib/node_modules/npm"
+  cp -r "$npm" "$base/usr/local/lib/node_modules/npm"
   ln -sf ../lib/node_modules/npm/bin/npm-cli.js "$base/usr/local/bin/npm"
   cp "${NODE_EXTRA_CA_CERTS:-/etc/ssl/certs/ca-certificates.crt}" "$base/etc/ssl/certs/ca-certificates.crt"
   chroot "$base" /usr/local/bin/npm --version
