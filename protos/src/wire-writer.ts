@@ -10,6 +10,11 @@ export class WireWriter {
   #buffer: Buffer = Buffer.allocUnsafeSlow(initialBytes);
   #length = 0;
 
+  /** The number of bytes since the last `take`. */
+  get length(): number {
+    return this.#length;
+  }
+
   /** Returns a copy of the bytes since the last `take`; the caller owns it. */
   take(): Buffer {
     const message = Buffer.allocUnsafe(this.#length);
@@ -29,6 +34,20 @@ export class WireWriter {
     if (value !== 0) {
       this.#varint(field << 3);
       this.#varint(value);
+    }
+  }
+
+  /** Writes a varint field of an int64 even when 0, for members of a oneof. `value` is a safe integer. */
+  presentInt(field: number, value: number): void {
+    this.#varint(field << 3);
+    if (value >= 0) {
+      this.#varint(value);
+      return;
+    }
+    // Two's complement of 64 bits.
+    for (let rest = BigInt.asUintN(64, BigInt(value)); rest > 0n; rest >>= 7n) {
+      this.#reserve(1);
+      this.#buffer[this.#length++] = Number(rest & 0x7fn) | (rest > 0x7fn ? 0x80 : 0);
     }
   }
 
@@ -63,6 +82,20 @@ export class WireWriter {
     this.#length += content.length;
   }
 
+  /** Writes a bytes field from its hexadecimal digits: an even number of them, at most 254, in lower case. */
+  hex(field: number, digits: string): void {
+    const bytes = digits.length / 2;
+    this.#varint((field << 3) | 2);
+    this.#reserve(1 + bytes);
+    const buffer = this.#buffer;
+    let at = this.#length;
+    buffer[at++] = bytes;
+    for (let index = 0; index < digits.length; index += 2) {
+      buffer[at++] = (valueOfHex(digits.charCodeAt(index)) << 4) | valueOfHex(digits.charCodeAt(index + 1));
+    }
+    this.#length = at;
+  }
+
   /** Writes a double field (fixed 64 bits), even when 0. */
   double(field: number, value: number): void {
     this.#varint((field << 3) | 1);
@@ -75,6 +108,21 @@ export class WireWriter {
     this.#varint((field << 3) | 1);
     this.#reserve(8);
     this.#length = this.#buffer.writeBigUInt64LE(value, this.#length);
+  }
+
+  /** Writes a fixed64 field from its upper and lower 32 bits, even when 0, without a `bigint`. */
+  fixed64Halves(field: number, high: number, low: number): void {
+    this.#varint((field << 3) | 1);
+    this.#reserve(8);
+    this.#uint32(low);
+    this.#uint32(high);
+  }
+
+  /** Writes a fixed32 field, even when 0. */
+  fixed32(field: number, value: number): void {
+    this.#varint((field << 3) | 5);
+    this.#reserve(4);
+    this.#uint32(value);
   }
 
   /** Writes a packed field of fixed64. The values are integers from 0 to 2^53. */
@@ -93,6 +141,12 @@ export class WireWriter {
   boolean(field: number, value: boolean): void {
     this.#varint(field << 3);
     this.#varint(value ? 1 : 0);
+  }
+
+  /** Writes the tag and the length of a field whose content of `bytes` bytes the caller adds. */
+  lengthOf(field: number, bytes: number): void {
+    this.#varint((field << 3) | 2);
+    this.#varint(bytes);
   }
 
   /** Begins a message field. Pass the result to `end` after its content is written. */
@@ -127,6 +181,14 @@ export class WireWriter {
     this.#reserve(values.length * 8);
   }
 
+  #uint32(value: number): void {
+    const buffer = this.#buffer;
+    buffer[this.#length++] = value;
+    buffer[this.#length++] = value >>> 8;
+    buffer[this.#length++] = value >>> 16;
+    buffer[this.#length++] = value >>> 24;
+  }
+
   #shortText(text: string): void {
     const buffer = this.#buffer;
     let at = this.#length;
@@ -159,6 +221,11 @@ export class WireWriter {
       this.#buffer = larger;
     }
   }
+}
+
+/** @param code of one of the digits 0–9 and a–f. */
+function valueOfHex(code: number): number {
+  return code < 0x3a ? code - 0x30 : code - 0x57;
 }
 
 function varintBytes(value: number): number {

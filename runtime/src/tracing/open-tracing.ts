@@ -1,8 +1,7 @@
 /** Opens the traces of one thread. Without settings nothing is loaded. */
 import { Propagation } from "./propagation.ts";
 import { type Sample, samplerOf } from "./sampling.ts";
-import type { SpanSink } from "./span.ts";
-import type { ExportObserver } from "./span-exporter.ts";
+import type { SpanExportObserver, SpanSink } from "./span.ts";
 import type { TracingSettings } from "./tracing-settings.ts";
 
 /** The traces of one thread. */
@@ -22,7 +21,7 @@ export interface TracedProgram {
   readonly ignoresCallers?: boolean;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
-  readonly observer: ExportObserver;
+  readonly observer: SpanExportObserver;
 }
 
 /** Loads the exporter, and opens it. */

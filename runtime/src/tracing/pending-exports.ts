@@ -25,7 +25,7 @@ export function hasSucceeded({ code }: ExportResult): boolean {
 
 /** The items of one thread that are queued or being exported. */
 export class PendingExports {
-  readonly #max: number;
+  #max: number;
   readonly #onEnded: (outcome: ExportOutcome, count: number) => void;
   #count = 0;
 
@@ -45,13 +45,23 @@ export class PendingExports {
     return true;
   }
 
+  /** Drops all items from now on. */
+  close(): void {
+    this.#max = 0;
+  }
+
+  /** Releases `count` items, whose export has ended. */
+  ended(outcome: "exported" | "failed", count: number): void {
+    this.#count -= count;
+    this.#onEnded(outcome, count);
+  }
+
   /** Returns an exporter that reports the outcome of each export. */
   counted<Item, Result extends ExportResult>(exporter: Exporter<Item, Result>): Required<Exporter<Item, Result>> {
     return {
       export: (items, done) =>
         exporter.export(items, (result) => {
-          this.#count -= items.length;
-          this.#onEnded(hasSucceeded(result) ? "exported" : "failed", items.length);
+          this.ended(hasSucceeded(result) ? "exported" : "failed", items.length);
           done(result);
         }),
       shutdown: () => exporter.shutdown(),
