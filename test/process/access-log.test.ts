@@ -88,6 +88,32 @@ describe("the file", () => {
     );
     expect(proxy.log.filter(isRequest)).toHaveLength(1);
   });
+
+  test("show headers of the response as the client got them: of a backend after the filters, and of the proxy", async () => {
+    const fields =
+      'status;kind=response.headers["x-kind"];type=response.headers["content-type"];old=response.headers["x-old"]';
+    const edit = "responseHeaderModifier: { set: [{ name: x-kind, value: edited }], remove: [x-old] }";
+    const backend = await startBackend((_, response) => {
+      response.writeHead(200, { "x-kind": "b", "x-old": "1", "content-type": "a/b" }).end("hello");
+    });
+    const port = await freePort();
+    const text = manifests(
+      gatewayManifest().replace("port: 80", `port: ${port}`),
+      backendManifest("b", backend.port),
+      routeManifest("r", [
+        `{ matches: [{ path: { value: /in } }], filters: [{ type: ResponseHeaderModifier, ${edit} }], backendRefs: [${backendRef("b")}] }`,
+      ]),
+    );
+    const args = ["--listen-address", "127.0.0.1", "--drain-delay", "0ms", "--workers", "1"];
+    const proxy = await startProxy({ "all.yaml": text }, [...args, "--access-log-fields", fields]);
+    const [found, missing] = [await fetch(`http://127.0.0.1:${port}/in`), await fetch(`http://127.0.0.1:${port}/none`)];
+    expect(found.headers.get("x-kind")).toBe("edited");
+    await vi.waitFor(() => expect(proxy.log.filter(isRequest)).toHaveLength(2));
+    const [first, second] = proxy.log.filter(isRequest);
+    expect(first).toMatchObject({ status: 200, kind: "edited", type: "a/b" });
+    expect(first).not.toHaveProperty("old");
+    expect(second).toMatchObject({ status: 404, type: missing.headers.get("content-type") });
+  });
 });
 
 describe("settings", () => {

@@ -64,7 +64,10 @@ const maxMacroDepth = 2;
 /** The maximum size of all patterns of an expression together. The first request that uses a pattern compiles it. */
 const maxPatternSize = 250;
 
-/** A header name (RFC 9110 §5.6.2) in lower case, as in the keys of `request.headers`. */
+/** The variables whose keys are header names. */
+const headerVariables: readonly string[] = ["request.headers", "response.headers"];
+
+/** A header name (RFC 9110 §5.6.2) in lower case, as in the keys of these variables. */
 const lowerCaseToken = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
 
 const booleanOperators: readonly string[] = ["_&&_", "_||_"];
@@ -171,7 +174,7 @@ class Checker {
       return this.#report(at, `${variable.name} is ${type} and has no "${field}"`);
     }
     if (variable.name === "request.query") this.#queryNames.add(field);
-    if (variable.name === "request.headers" && !lowerCaseToken.test(field)) {
+    if (headerVariables.includes(variable.name) && !lowerCaseToken.test(field)) {
       return this.#report(at, `"${field}" never matches, accepted are header names in lower case`);
     }
     return CelScalar.STRING;

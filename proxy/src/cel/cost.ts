@@ -204,10 +204,12 @@ function costOfTraversing(value: CelValue, perChar: number): number {
 
 /** Units to read a variable. The cost of variables that are parsed from a text of the request depends on its length. */
 export function costOfReading({ name }: Variable, view: RequestView): number {
-  const { path, rawHeaders } = view;
+  const { path, rawHeaders, responseHeaders = [] } = view;
   switch (name) {
     case "request.headers":
       return 20 * rawHeaders.length;
+    case "response.headers":
+      return 20 * responseHeaders.length;
     case "request.query":
       return 20 + 3 * (path.length - Math.max(0, path.indexOf("?")));
     case "unverifiedJwt":

@@ -13,7 +13,7 @@ import { type IdentityVariable, identityVariables, type PolicyOwner } from "./id
 import { callsSome, countNodes, instrument } from "./instrument.ts";
 import type { RequestView } from "./request-view.ts";
 import { type Allowance, maxEvaluationUnits } from "./request-work.ts";
-import { headerOf, type Phase, phases, type Variable } from "./variables.ts";
+import { headerOf, type Phase, phases, responseHeaderOf, type Variable } from "./variables.ts";
 
 /** The maximum length of an expression. Bounds the recursion of the parser and the size of the snapshot. */
 export const maxExpressionLength = 1024;
@@ -233,6 +233,12 @@ const typesOf: Readonly<Record<Use["result"], readonly string[]>> = {
   number: ["int", "uint", "double"],
 };
 
+/** The readers of one header, by the variable of all of them. */
+const headerReaders: Readonly<Record<string, typeof headerOf | undefined>> = {
+  "request.headers": headerOf,
+  "response.headers": responseHeaderOf,
+};
+
 /**
  * Returns a function for the most frequent expressions, which need no evaluator: a constant, a plain variable, one
  * header. The evaluator would copy all headers into a map first. Undefined for all other expressions.
@@ -242,8 +248,9 @@ function directRead(expr: Expr, checked: Checked): Evaluate<Outcome> | undefined
   if (constant !== undefined) return () => constant;
   const [variable] = checked.variables;
   if (variable === undefined) return undefined;
-  const header = variable.name === "request.headers" ? headerName(expr) : undefined;
-  if (header !== undefined) return (view) => headerOf(view, header);
+  const readHeader = headerReaders[variable.name];
+  const header = readHeader === undefined ? undefined : headerName(expr);
+  if (readHeader !== undefined && header !== undefined) return (view) => readHeader(view, header);
   if (expr.exprKind.case !== "identExpr" && expr.exprKind.case !== "selectExpr") return undefined;
   if (checked.type?.kind !== "scalar" || variable.type !== checked.type) return undefined;
   return (view, allowance) => {
@@ -253,8 +260,8 @@ function directRead(expr: Expr, checked: Checked): Evaluate<Outcome> | undefined
 }
 
 /**
- * The name `x` in `request.headers["x"]` and `request.headers.x`. The caller has checked that the map is
- * request.headers.
+ * The name `x` in `request.headers["x"]` and `request.headers.x`. The caller has checked that the map is one
+ * of headers.
  */
 function headerName(expr: Expr): string | undefined {
   const kind = expr.exprKind;

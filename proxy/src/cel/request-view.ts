@@ -32,6 +32,8 @@ export interface RequestView {
   readonly identities?: Identities | undefined;
   /** The known values of an LLM request and its response; absent until the request body has been read. */
   readonly llm?: LlmView;
+  /** Names and values of the response alternate. Names may be in any case, and repeat; absent until the end of the request. */
+  readonly responseHeaders?: readonly string[];
   /** The fields of its line in the access log; absent until its end. */
   readonly log?: LogFields;
   /** The work of the expressions of the request's limits; absent if only each single evaluation is bounded. */

@@ -72,7 +72,14 @@ export const variables: readonly Variable[] = [
   llm("cost", CelScalar.INT, "response", ({ cost }) => integer(cost)),
 ];
 
-const allVariables: readonly Variable[] = [...variables, ...logVariables];
+const responseHeaders: Variable = {
+  name: "response.headers",
+  type: textByName,
+  phase: "end",
+  read: ({ responseHeaders: fields }) => fields && responseHeadersOf(fields),
+};
+
+const allVariables: readonly Variable[] = [...variables, responseHeaders, ...logVariables];
 
 /** Returns the variables of expressions of a phase, with those that are known only later. */
 export function variablesOf(phase: Phase): readonly Variable[] {
@@ -123,6 +130,30 @@ export function headerOf({ rawHeaders, authority }: RequestView, name: string): 
     if (raw?.length === name.length && raw.toLowerCase() === name) return rawHeaders[at + 1];
   }
   return undefined;
+}
+
+/**
+ * The value of one header of the response, or undefined if it does not have it. `name` is in lower case. Values of a name
+ * that repeats are joined (RFC 9110 §5.3).
+ */
+export function responseHeaderOf({ responseHeaders: fields = [] }: RequestView, name: string): string | undefined {
+  let joined: string | undefined;
+  for (let at = 0; at + 1 < fields.length; at += 2) {
+    const raw = fields[at];
+    if (raw?.length !== name.length || raw.toLowerCase() !== name) continue;
+    joined = joined === undefined ? fields[at + 1] : `${joined}, ${fields[at + 1] ?? ""}`;
+  }
+  return joined;
+}
+
+function responseHeadersOf(fields: readonly string[]): Map<string, string> {
+  const headers = new Map<string, string>();
+  for (let at = 0; at + 1 < fields.length; at += 2) {
+    const name = fields[at]?.toLowerCase() ?? "";
+    const before = headers.get(name);
+    headers.set(name, before === undefined ? (fields[at + 1] ?? "") : `${before}, ${fields[at + 1] ?? ""}`);
+  }
+  return headers;
 }
 
 function headersOf({ rawHeaders, authority }: RequestView): Map<string, string> {

@@ -29,7 +29,7 @@ export function recordRejected(services: ExchangeServices, request: RejectedRequ
 function viewOf({ ipv6PrefixLength }: ExchangeServices, record: RequestRecord): ViewedRequest {
   const { method, path, authority, scheme, sourceAddress } = record;
   const request = { method, path, authority, scheme, sourceAddress, ipv6PrefixLength };
-  return { view: { ...request, rawHeaders: [], route: "", gateway: "" }, llm: undefined };
+  return { view: { ...request, rawHeaders: [], route: "", gateway: "" }, llm: undefined, responseHeaders: [] };
 }
 
 function traceRejected({ tracer, clock }: ExchangeServices, record: RequestRecord, head: RequestHead): void {

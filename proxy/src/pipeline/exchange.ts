@@ -148,6 +148,8 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   #forwarding: Forwarding | undefined;
   #body: RequestBody | undefined;
   #view: RequestView | undefined;
+  /** The head of a local reply; undefined for none. */
+  #replyHeaders: readonly string[] | undefined;
   /** The model for which the rule was searched; undefined where the search did not depend on it. */
   #routed: RequestModel | undefined;
   /** Asked for in few requests. */
@@ -319,6 +321,10 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     };
   }
 
+  get responseHeaders(): readonly string[] {
+    return this.#replyHeaders ?? this.#forwarding?.responseHeaders ?? [];
+  }
+
   takeBody(): RequestBody | undefined {
     this.#body ??= this.#newBody();
     // Again for each reader: the model is read before the rule and the target are known.
@@ -373,6 +379,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     this.record.status = status;
     this.record.responseBytes = body.length;
     headers.push("x-request-id", this.record.requestId);
+    this.#replyHeaders = headers;
     this.#state = "responded";
     this.deadline?.cancel();
     this.downstream.exchange.respond(status, headers, body);

@@ -157,6 +157,11 @@ export class Forwarding implements RelayOwner {
     return this.#call?.isOver === false ? this.#relay?.sentMs : undefined;
   }
 
+  /** The head of the response that was forwarded; empty for none. */
+  get responseHeaders(): readonly string[] {
+    return this.#relay?.sentHeaders ?? [];
+  }
+
   /** Whether the attempt in progress holds a connection for which others wait. Tunnels have their own connections. */
   get delaysOthers(): boolean {
     const isTunnel = this.#options.request.upgrade !== undefined;

@@ -82,6 +82,7 @@ export interface RelayOwner {
 }
 
 const nothing = Buffer.alloc(0);
+const noHeaders: readonly string[] = [];
 /** Maximum time in which the end of a stream waits for its usage, and a head for the end of its response or its error. */
 const maxWaitMs = 1_000;
 /** Maximum bytes of a response whose head waits for its end, its error or its first event. */
@@ -95,6 +96,8 @@ export class ResponseRelay implements ResponseSink {
   /** When its call was made; monotonic. */
   readonly sentMs: number;
   #headers: string[] = [];
+  /** The head as the client got it: names and values in turn; empty while it has got none. */
+  sentHeaders: readonly string[] = noHeaders;
   /** The bytes of this turn of the event loop, or of the whole response if it waits for its end. */
   #gathered: Buffer[] = [];
   #gatheredBytes = 0;
@@ -237,6 +240,7 @@ export class ResponseRelay implements ResponseSink {
     if (record.status >= 500) reservation?.refund("BackendError");
     reservation?.setHeaders(headers);
     editResponse?.(headers);
+    this.sentHeaders = headers;
   }
 
   onData(chunk: Buffer, call: UpstreamCall): void {

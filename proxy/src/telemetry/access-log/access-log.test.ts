@@ -4,6 +4,7 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { isSecretExpression } from "@gatewayproxy/runtime/redaction";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { parseExpression } from "../../cel/expression.ts";
 import { logFieldKinds } from "../../cel/log-fields.ts";
 import type { RequestRecord } from "../request-record.ts";
 import { limitOf, recordOf, viewedOf } from "../testing/records.ts";
@@ -17,11 +18,12 @@ interface Logging {
   readonly settings?: Partial<AccessLogSettings>;
   readonly level?: "info" | "warn";
   readonly rawHeaders?: readonly string[];
+  readonly responseHeaders?: readonly string[];
   readonly random?: () => number;
 }
 
 function loggedWith(partial: Partial<RequestRecord>, logging: Logging = {}) {
-  const { settings = {}, level = "info", rawHeaders = [], random = () => 0 } = logging;
+  const { settings = {}, level = "info", rawHeaders = [], responseHeaders, random = () => 0 } = logging;
   const lines: string[] = [];
   const records: LogRecord[] = [];
   const destination = { write: (line: string) => void lines.push(line) };
@@ -30,8 +32,9 @@ function loggedWith(partial: Partial<RequestRecord>, logging: Logging = {}) {
   const sink = { add: (record: LogRecord) => void records.push(record), close: () => Promise.resolve() };
   const options = { settings: { ...defaultAccessLog, ...settings }, logger, destination, clock, random };
   const record = recordOf(partial);
-  createAccessLog(options)(record, viewedOf(record, rawHeaders));
-  createAccessLog({ ...options, destination: undefined, records: sink })(record, viewedOf(record, rawHeaders));
+  const viewed = viewedOf(record, rawHeaders, responseHeaders);
+  createAccessLog(options)(record, viewed);
+  createAccessLog({ ...options, destination: undefined, records: sink })(record, viewed);
   return { lines, records };
 }
 
@@ -250,6 +253,43 @@ describe("chosen fields", () => {
     });
   });
 
+  test("read the headers of the response, redacted as those of requests", () => {
+    const fields = [
+      ...['cache=response.headers["x-cache"]', 'links=response.headers["link"]', "type=response.headers.server"],
+      ...['cookie=response.headers["set-cookie"]', 'next=response.headers["location"]', 'key=response.headers["x-id"]'],
+      ...[
+        'none=response.headers["x-none"]',
+        'any="x-cache" in response.headers',
+        'hit=response.headers["x-cache"] == "HIT"',
+      ],
+      'long=response.headers["x-long"]',
+    ].join(";");
+    const responseHeaders = [
+      ...[
+        "X-Cache",
+        "HIT",
+        "Link",
+        "</a>",
+        "link",
+        "</b>",
+        "Server",
+        "nginx",
+        "Set-Cookie",
+        "session=0123456789abcdef",
+      ],
+      ...["Location", "/in?token=SECRET", "X-Id", "sk-0123456789abcdef0123", "X-Long", "y ".repeat(32_768)],
+    ];
+    const { lines, records } = loggedWith({}, { settings: { fields }, responseHeaders });
+    const { level, time, module, msg, ...line } = JSON.parse(lines[0] ?? "") as Record<string, unknown>;
+    expect([level, time, module, msg]).toEqual(["info", "1970-01-01T00:00:00.000Z", "proxy::access", "request"]);
+    expect(line).toEqual({
+      ...{ cache: "HIT", links: "</a>, </b>", type: "nginx", any: true, hit: true },
+      cookie: expect.stringMatching(/^sha256:[0-9a-f]{8}…cdef$/) as unknown,
+      ...{ next: "/in?token=<redacted>", key: "<redacted>", long: expect.stringMatching(/^(?:y ){512}…$/) as unknown },
+    });
+    expect(records[0]?.attributes).toMatchObject({ cache: "HIT", next: "/in?token=<redacted>" });
+  });
+
   test("of one request share a bound of their work", () => {
     const costly = 'request.headers["x"].replace("a", "bb").replace("b", "cc").replace("c", "dd").size()';
     const fields = Array.from({ length: 40 }, (__, at) => `f${at}=${costly} + ${at}`).join(";");
@@ -258,6 +298,12 @@ describe("chosen fields", () => {
     expect(line).not.toHaveProperty("f39");
     expect(line).toHaveProperty("msg", "request");
   });
+});
+
+test("headers of the response are known at the end only, and have names in lower case", () => {
+  const { problems } = parseFields('a=response.headers["X-Cache"]') as { problems: readonly { message: string }[] };
+  expect(problems[0]?.message).toContain('"X-Cache" never matches, accepted are header names in lower case');
+  expect(parseExpression('response.headers["x-cache"]')).toMatchObject({ ok: false });
 });
 
 describe("a list of fields is rejected", () => {

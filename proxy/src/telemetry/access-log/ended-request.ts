@@ -10,6 +10,8 @@ export interface ViewedRequest {
   readonly view: RequestView;
   /** What limits have read of the body; undefined if none did. */
   readonly llm: LlmView | undefined;
+  /** The head of the response as the client got it: names and values in turn; empty if it got none. */
+  readonly responseHeaders: readonly string[];
 }
 
 /** A request that has ended. */
@@ -28,7 +30,11 @@ export class EndedRequest {
   }
 
   get view(): RequestView {
-    return (this.#view ??= { ...this.#viewed.view, llm: this.#llm(), log: this.line });
+    return (this.#view ??= this.#viewOf(this.#viewed));
+  }
+
+  #viewOf({ view, responseHeaders }: ViewedRequest): RequestView {
+    return { ...view, llm: this.#llm(), responseHeaders, log: this.line };
   }
 
   #llm(): LlmView {

@@ -49,11 +49,15 @@ export function recordOf(record: Partial<RequestRecord>): RequestRecord {
   };
 }
 
-/** What expressions read of the request of a record. @param rawHeaders names and values in turn. */
-export function viewedOf(record: RequestRecord, rawHeaders: readonly string[] = []): ViewedRequest {
+/** What expressions read of the request of a record, and of its response. @param rawHeaders names and values in turn. */
+export function viewedOf(
+  record: RequestRecord,
+  rawHeaders: readonly string[] = [],
+  responseHeaders: readonly string[] = [],
+): ViewedRequest {
   const { method, path, authority, scheme, sourceAddress, route = "" } = record;
   const request = { method, path, authority, scheme, sourceAddress };
-  return { view: { ...request, rawHeaders, route, gateway: "default/gateway" }, llm: undefined };
+  return { view: { ...request, rawHeaders, route, gateway: "default/gateway" }, llm: undefined, responseHeaders };
 }
 
 /** Ten requests a minute on the route `default/shop`. */
