@@ -1,4 +1,5 @@
 /** The spans of requests, and the trace context towards backends and rate limit services, end to end. */
+import { status } from "@grpc/grpc-js";
 import { Propagation, type Propagator } from "@gatewayproxy/runtime/propagation";
 import { samplerOf, type SamplerSettings } from "@gatewayproxy/runtime/sampling";
 import type { FinishedSpan } from "@gatewayproxy/runtime/span";
@@ -15,7 +16,7 @@ import {
   routeManifest,
   startGateway,
 } from "../support/gateway.ts";
-import { byAddress, globalPolicy } from "../support/global-policy.ts";
+import { byAddress, globalPolicy, tokensByUser } from "../support/global-policy.ts";
 import { rawHttp } from "../support/raw-http.ts";
 import { type Script, startScriptedService } from "../support/rate-limit-service.ts";
 
@@ -261,6 +262,110 @@ describe("calls of a request", () => {
     expect(service.calls[0]?.metadata.get("baggage")).toEqual(["team=blue"]);
     await fetch(gateway.url(), { headers: { baggage: `long=${"x".repeat(8_000)}` } });
     expect(service.calls[1]?.metadata.get("baggage")).toEqual([]);
+  });
+});
+
+describe("calls that no response waits for", () => {
+  const usage = { prompt_tokens: 7, completion_tokens: 5, total_tokens: 12 };
+  const allow = { overallCode: "OK", statuses: [{ code: "OK" }] } as const;
+
+  /** A gateway before an LLM, under a budget of tokens at a service. */
+  async function chargedBy(script: Script, options: TracingOptions = {}) {
+    const service = await startScriptedService(script);
+    const { port } = await startBackend((request, response) => {
+      request.resume();
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(JSON.stringify({ choices: [], usage }));
+    });
+    const policy = globalPolicy(`address: '127.0.0.1:${service.port}', ${tokensByUser}`);
+    const { spans, tracing } = recordedTracing(options);
+    const route = routeManifest("chat", [`{ backendRefs: [${backendRef("b")}] }`]);
+    const text = manifests(gatewayManifest(), backendManifest("b", port), route, policy);
+    const gateway = await startGateway(text, { tracing });
+    const ask = async (headers: Readonly<Record<string, string>> = fromClient): Promise<void> => {
+      const init = { method: "POST", headers: { "x-user": "ann", ...headers }, body: "{}" };
+      await (await fetch(`${gateway.url()}/v1/chat/completions`, init)).text();
+    };
+    return { spans, service, ask, clock: gateway.clock };
+  }
+
+  test("the charge of a response has a span below its request, although it ends later, and the service its context", async () => {
+    const held = Promise.withResolvers<typeof allow>();
+    const { spans, service, ask } = await chargedBy((_, number) => (number === 1 ? allow : held.promise));
+    await ask();
+    await service.received(2);
+    await vi.waitFor(() => expect(named(spans, "server")).toHaveLength(1));
+    const [request] = named(spans, "server");
+    expect(named(spans, "client")).toHaveLength(2);
+    held.resolve(allow);
+    await vi.waitFor(() => expect(spans).toHaveLength(4));
+    const charge = spans.at(-1);
+    expect(charge).toMatchObject({
+      name: "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
+      kind: "client",
+      traceId,
+      parentSpanId: request?.spanId,
+      isError: false,
+      attributes: { "rpc.response.status_code": "OK", "gatewayproxy.ratelimit.code": "OK" },
+    });
+    expect(service.calls[1]?.metadata.get("traceparent")).toEqual([`00-${traceId}-${charge?.spanId}-01`]);
+  });
+
+  test("a charge that fails has the failure, and the one that is sent again later has no span", async () => {
+    const failure = { code: status.INTERNAL, details: "no" } as const;
+    const { spans, service, ask, clock } = await chargedBy((_, number) => (number === 2 ? failure : allow));
+    await ask();
+    await service.received(2);
+    await vi.waitFor(() => expect(spans).toHaveLength(4));
+    const failed = spans.filter(({ isError }) => isError);
+    expect(failed).toMatchObject([{ kind: "client", attributes: { "rpc.response.status_code": "INTERNAL" } }]);
+    clock.advance(500);
+    await service.received(3);
+    expect(service.calls[2]?.metadata.get("traceparent")).toEqual([]);
+    expect(spans).toHaveLength(4);
+  });
+
+  test("the charge of a request that is not exported has none, and the service knows that", async () => {
+    const { spans, service, ask } = await chargedBy(() => allow, { always: "denied-and-failed" });
+    await ask({ traceparent: `00-${traceId}-${clientSpan}-00` });
+    await service.received(2);
+    expect(service.calls[1]?.metadata.get("traceparent")).toEqual([
+      expect.stringMatching(new RegExp(`^00-${traceId}-[0-9a-f]{16}-00$`)),
+    ]);
+    expect(spans).toEqual([]);
+  });
+
+  test("a mirror has a span, and gets its context", async () => {
+    const seen: (string | undefined)[] = [];
+    const held = Promise.withResolvers<undefined>();
+    const mirror = await startBackend((request, response) => {
+      seen.push(request.headers["traceparent"] as string | undefined);
+      void held.promise.then(() => response.writeHead(503).end());
+    });
+    const { port } = await startBackend(echo);
+    const target = "{ group: gatewayproxy.dev, kind: Backend, name: copy }";
+    const filter = `filters: [{ type: RequestMirror, requestMirror: { backendRef: ${target} } }],`;
+    const { spans, url } = await serve(port, {}, filter, backendManifest("copy", mirror.port));
+    const headers = await echoed(await fetch(url, { headers: fromClient }));
+    expect(spans).toHaveLength(2);
+    held.resolve(undefined);
+    await vi.waitFor(() => expect(spans).toHaveLength(3));
+    const [attempt, request, copy] = spans;
+    expect(copy).toMatchObject({
+      name: "GET",
+      kind: "client",
+      traceId,
+      parentSpanId: request?.spanId,
+      isError: true,
+      attributes: {
+        "gatewayproxy.mirror": true,
+        "gatewayproxy.backend": "Backend/default/copy",
+        "http.response.status_code": 503,
+        "server.port": mirror.port,
+      },
+    });
+    expect(seen).toEqual([`00-${traceId}-${copy?.spanId}-01`]);
+    expect(headers["traceparent"]).toBe(`00-${traceId}-${attempt?.spanId}-01`);
   });
 });
 

@@ -25,6 +25,7 @@ export function callLines(log: RequestLogger): CallWatcher {
       const { overallCode, statuses } = result.response;
       log.debug({ ...about, code: overallCode, limits: statuses.map(shownStatus) }, "rate limit service responded");
     },
+    laterCallStarted: () => undefined,
   };
 }
 

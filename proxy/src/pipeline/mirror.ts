@@ -5,7 +5,9 @@
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { BackendHandle } from "../upstream/backend-handle.ts";
+import type { AttemptSpan, RequestSpan } from "../telemetry/spans/request-span.ts";
 import type { ResponseSink, UpstreamRequest } from "../upstream/call.ts";
+import type { EndpointPool } from "../upstream/endpoint-pool.ts";
 import type { Picker } from "../routing/weighted.ts";
 import type { OutgoingRequest } from "./provider-request.ts";
 import { largeBodyBytes, RequestBody } from "./body/request-body.ts";
@@ -32,11 +34,17 @@ const responseTimeoutMs = 15_000;
 /** Number of requests in progress at an endpoint from which on it gets no copies. */
 const maxInFlight = 256;
 
-/** Sends copies of `request` to the targets that pick it. @param request with the body as the client sent it. */
+/**
+ * Sends copies of `request` to the targets that pick it.
+ *
+ * @param request with the body as the client sent it.
+ * @param span of the request; undefined if spans are not exported.
+ */
 export function mirrorRequest(
   services: MirrorServices,
   targets: readonly MirrorTarget[],
   request: OutgoingRequest & { readonly body: RequestBody | undefined },
+  span: RequestSpan | undefined,
 ): void {
   for (const { backend, pick } of targets) {
     if (pick()?.isCopied !== true) continue;
@@ -44,54 +52,77 @@ export function mirrorRequest(
     // The response to a copy is discarded, which is not possible with another protocol.
     const head = { method, path, fields: headers, upgrade: undefined };
     if (body === undefined) {
-      sendCopy(services, backend, { ...head, body: undefined });
+      sendCopy(services, backend, { ...head, body: undefined }, span);
     } else {
       body.keepUpTo(largeBodyBytes);
       body.collect((whole) => {
         // The memory of a copy is not counted, and a copy may outlive its request. Bodies that are buffered for edits
         // may be far longer than the bound of copies.
         if (whole === undefined || whole.length > largeBodyBytes) services.mirrored(backend.backend.key, "skipped");
-        else sendCopy(services, backend, { ...head, body: whole });
+        else sendCopy(services, backend, { ...head, body: whole }, span);
       });
     }
   }
 }
 
 /** Sends a copy. An internal error counts as a failed copy and does not affect the request. */
-function sendCopy(services: MirrorServices, target: BackendHandle, request: UpstreamRequest): void {
+function sendCopy(
+  services: MirrorServices,
+  target: BackendHandle,
+  request: UpstreamRequest,
+  span: RequestSpan | undefined,
+): void {
   try {
-    trySendCopy(services, target, request);
+    trySendCopy(services, target, request, span);
   } catch {
     services.mirrored(target.backend.key, "failed");
   }
 }
 
-function trySendCopy({ clock, mirrored }: MirrorServices, target: BackendHandle, request: UpstreamRequest): void {
+function trySendCopy(
+  { clock, mirrored }: MirrorServices,
+  target: BackendHandle,
+  request: UpstreamRequest,
+  span: RequestSpan | undefined,
+): void {
   const { key } = target.backend;
   const pool = target.pick([]);
   if (pool === "none" || pool === "overloaded" || pool.inFlight >= maxInFlight) {
     mirrored(key, "skipped");
     return;
   }
+  const copy = span && startCopy(span, target, pool, request, clock.monotonicMs());
+  const end = (outcome: "sent" | "failed", failure?: string): void => {
+    timer.cancel();
+    mirrored(key, outcome);
+    if (copy === undefined) return;
+    copy.failure = failure;
+    span?.endCall(copy, clock.monotonicMs());
+  };
   const sink: ResponseSink = {
-    onHead: () => undefined,
+    onHead(status) {
+      if (copy !== undefined) copy.status = status;
+    },
     onData: () => undefined,
-    onEnd() {
-      timer.cancel();
-      mirrored(key, "sent");
-    },
-    onFailure() {
-      timer.cancel();
-      mirrored(key, "failed");
-    },
-    onFault() {
-      timer.cancel();
-      mirrored(key, "failed");
-    },
+    onEnd: () => end("sent"),
+    onFailure: ({ kind }) => end("failed", kind),
+    onFault: () => end("failed", "internal"),
   };
   const timer = clock.setTimer(responseTimeoutMs, () => {
     call.expire();
-    mirrored(key, "failed");
+    end("failed", "timeout");
   });
-  const call = pool.send(request, sink);
+  const fields = copy === undefined ? request.fields : (span?.withParent(copy, request.fields) ?? request.fields);
+  const call = pool.send({ ...request, fields }, sink);
+}
+
+function startCopy(
+  span: RequestSpan,
+  { backend }: BackendHandle,
+  { endpoint: { host, port } }: EndpointPool,
+  { method, path }: UpstreamRequest,
+  startMs: number,
+): AttemptSpan {
+  const scheme = backend.tls === undefined ? "http" : "https";
+  return span.startAttempt({ startMs, backend: backend.key, host, port, scheme, method, path, ai: undefined }, "copy");
 }

@@ -6,7 +6,7 @@ export const mirror: Stage = {
   name: "mirror",
   run(request) {
     const { target, request: outgoing } = outgoingOf(request);
-    mirrorRequest(request.services, target.mirrors, outgoing);
+    mirrorRequest(request.services, target.mirrors, outgoing, request.span);
     return "continue";
   },
 };

@@ -28,7 +28,7 @@ export function requestTo(request: StagedRequest, { filters, authority }: Backen
     requestId: request.record.requestId,
   });
   // Before the filters, which may remove what is sent to a backend. Attempts set their own.
-  const headers = request.span?.withContextOf(request.span, forwarded) ?? forwarded;
+  const headers = request.span?.withContext(forwarded) ?? forwarded;
   if (request.rule.authentication !== undefined) removeCredentials(headers, request.rule.authentication.removes);
   request.reservation?.setBackendHeaders(headers);
   filters.editRequest?.(headers);

@@ -18,9 +18,9 @@ export interface RequestSpanPlace {
   readonly baggage: string | undefined;
 }
 
-/** An attempt at an endpoint of a backend. */
+/** An attempt at an endpoint of a backend, or a copy of the request for a mirror. */
 export interface AttemptSpan {
-  readonly kind: "attempt";
+  readonly kind: "attempt" | "copy";
   readonly spanId: string;
   /** Monotonic. */
   readonly startMs: number;
@@ -39,7 +39,7 @@ export interface AttemptSpan {
   failure: string | undefined;
 }
 
-/** A call of a rate limit service for a decision. */
+/** A call of a rate limit service: for the decision, or a later one. */
 export interface ServiceCallSpan {
   readonly kind: "serviceCall";
   readonly spanId: string;
@@ -60,6 +60,12 @@ export interface ServiceCallSpan {
   failure: string | undefined;
 }
 
+/** A call of a request. */
+export type CallSpan = AttemptSpan | ServiceCallSpan;
+
+/** Calls of one request that have spans. A session over a WebSocket makes some for each response. */
+const maxCalls = 128;
+
 /** Maximum characters of `baggage` that a rate limit service gets. Servers of gRPC accept 8 KiB of metadata or more. */
 const maxServiceBaggage = 1_024;
 
@@ -76,8 +82,11 @@ export class RequestSpan implements RequestSpanPlace {
   /** Whether its calls are kept, since they may be exported. */
   readonly isRecording: boolean;
   readonly #propagation: Propagation;
+  #ownContext: readonly string[] | undefined;
   /** In the order of their starts. */
-  readonly calls: (AttemptSpan | ServiceCallSpan)[] = [];
+  readonly calls: CallSpan[] = [];
+  /** Gets each call that ends after its request; undefined before that, and if the request is not exported. */
+  onLateEnd: ((call: CallSpan) => void) | undefined;
   /** The path of the match that the request meets (`http.route`); undefined for none. */
   pathMatch: string | undefined;
 
@@ -94,31 +103,23 @@ export class RequestSpan implements RequestSpanPlace {
   }
 
   /** Keeps the start of an attempt. */
-  startAttempt(attempt: Omit<AttemptSpan, "kind" | "spanId" | "endMs" | "status" | "failure">): AttemptSpan {
-    const span: AttemptSpan = {
-      kind: "attempt",
-      spanId: this.#childId(),
-      ...attempt,
-      endMs: 0,
-      status: 0,
-      failure: undefined,
-    };
-    if (this.isRecording) this.calls.push(span);
-    return span;
+  startAttempt(
+    attempt: Omit<AttemptSpan, "kind" | "spanId" | "endMs" | "status" | "failure">,
+    kind: AttemptSpan["kind"] = "attempt",
+  ): AttemptSpan {
+    return this.#kept({ kind, spanId: this.#childId(), ...attempt, endMs: 0, status: 0, failure: undefined });
   }
 
   /** Keeps the start of a call of a rate limit service. */
   startServiceCall(call: Omit<ServiceCallSpan, "kind" | "spanId" | "endMs" | "code" | "failure">): ServiceCallSpan {
-    const span: ServiceCallSpan = {
-      kind: "serviceCall",
-      spanId: this.#childId(),
-      ...call,
-      endMs: 0,
-      code: undefined,
-      failure: undefined,
-    };
-    if (this.isRecording) this.calls.push(span);
-    return span;
+    const kind = "serviceCall";
+    return this.#kept({ kind, spanId: this.#childId(), ...call, endMs: 0, code: undefined, failure: undefined });
+  }
+
+  /** Ends a call, which may have outlasted the request. @param endMs monotonic. */
+  endCall(call: CallSpan, endMs: number): void {
+    call.endMs = endMs;
+    if (this.#isKept(call)) this.onLateEnd?.(call);
   }
 
   /** Returns the fields that make a span the parent of what is called: names in lower case and values, in turn. */
@@ -137,29 +138,46 @@ export class RequestSpan implements RequestSpanPlace {
     return this.#propagation.fieldsOf({ traceId, spanId, isSampled, tracestate, baggage });
   }
 
-  /** Returns `fields` with the context of a span in place of that of the client. @param fields names and values in turn. */
-  withContextOf(span: { readonly spanId: string }, fields: readonly string[]): string[] {
-    const own = this.#propagation.without(fields);
-    own.push(...this.contextOf(span));
-    return own;
+  /** Returns `fields` with the request as the parent in place of the span of the client. @param fields names and values in turn. */
+  withContext(fields: readonly string[]): string[] {
+    const kept = this.#propagation.without(fields);
+    kept.push(...this.#context);
+    return kept;
   }
 
   /** Returns `fields`, in which the request is the parent, with `span` as the parent. What a filter has removed stays absent. */
   withParent({ spanId }: { readonly spanId: string }, fields: readonly string[]): readonly string[] {
     if (spanId === this.spanId) return fields;
-    const own = this.contextOf(this);
+    const own = this.#context;
     const theirs = this.contextOf({ spanId });
     const edited = [...fields];
     for (let at = 0; at + 1 < own.length; at += 2) {
+      const [name, value, replacement = ""] = [own[at], own[at + 1], theirs[at + 1]];
+      // Only some fields have the id of a span.
+      if (value === replacement) continue;
       for (let place = 0; place + 1 < edited.length; place += 2) {
-        if (edited[place] === own[at] && edited[place + 1] === own[at + 1]) edited[place + 1] = theirs[at + 1] ?? "";
+        if (edited[place] === name && edited[place + 1] === value) edited[place + 1] = replacement;
       }
     }
     return edited;
   }
 
+  /** The fields that make the request the parent. */
+  get #context(): readonly string[] {
+    return (this.#ownContext ??= this.contextOf(this));
+  }
+
   /** A span that is not kept has the id of the request, so that what is called finds a parent that is known. */
   #childId(): string {
-    return this.isRecording ? newSpanId() : this.spanId;
+    return this.isRecording && this.calls.length < maxCalls ? newSpanId() : this.spanId;
+  }
+
+  #isKept({ spanId }: CallSpan): boolean {
+    return spanId !== this.spanId;
+  }
+
+  #kept<Span extends CallSpan>(call: Span): Span {
+    if (this.#isKept(call)) this.calls.push(call);
+    return call;
   }
 }

@@ -2,13 +2,14 @@
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { newSpanId, newTraceId } from "@gatewayproxy/runtime/ids";
 import type { Tracing } from "@gatewayproxy/runtime/open-tracing";
-import type { FinishedSpan } from "@gatewayproxy/runtime/span";
+import type { FinishedSpan, SpanAttributes } from "@gatewayproxy/runtime/span";
 import { isDeniedOrFailed } from "../access-log/selection.ts";
 import type { RequestRecord } from "../request-record.ts";
 import { genAiAttributes, genAiName } from "./gen-ai-attributes.ts";
-import { type AttemptSpan, RequestSpan, type ServiceCallSpan } from "./request-span.ts";
+import { type AttemptSpan, type CallSpan, RequestSpan } from "./request-span.ts";
 import {
   attemptAttributes,
+  copyAttributes,
   isAttemptError,
   isRequestError,
   knownMethod,
@@ -72,14 +73,17 @@ export class RequestTracing {
   end(span: RequestSpan, record: RequestRecord): void {
     if (!this.isExported(span, record)) return;
     const epochMs = this.#epoch();
+    const { sink } = this.#tracing;
+    const spans: FinishedSpan[] = [];
     let attempts = 0;
-    const spans = span.calls.map((call) => {
-      return call.kind === "attempt"
-        ? this.#attempt(span, call, record, epochMs, attempts++)
-        : serviceCall(span, call, record, epochMs);
-    });
+    for (const call of span.calls) {
+      if (call.kind === "attempt") spans.push(this.#attempt(span, call, record, epochMs, attempts++));
+      // Others may outlast the request.
+      else if (call.endMs !== 0) spans.push(sideCall(span, call, epochMs));
+    }
     spans.push(this.#request(span, record, epochMs));
-    this.#tracing.sink.add(spans);
+    sink.add(spans);
+    span.onLateEnd = (call) => sink.add([sideCall(span, call, epochMs)]);
   }
 
   /** Sends what is queued, within `timeoutMs`. */
@@ -104,8 +108,11 @@ export class RequestTracing {
     return {
       name: span.pathMatch === undefined ? method : `${method} ${span.pathMatch}`,
       kind: "server",
-      ...placeOf(span, span.spanId, span.parentSpanId),
+      traceId: span.traceId,
+      spanId: span.spanId,
+      parentSpanId: span.parentSpanId,
       isParentRemote: span.parentSpanId !== undefined,
+      tracestate: span.tracestate,
       startMs,
       endMs: startMs + record.durationMs,
       isError: isRequestError(record),
@@ -120,45 +127,46 @@ export class RequestTracing {
     epochMs: number,
     resends: number,
   ): FinishedSpan {
-    const isLast = resends === record.attempts - 1;
     const name = attempt.ai === undefined ? undefined : genAiName(attempt, record);
+    // An attempt that has not ended before its request ends with it.
+    const endMs = attempt.endMs === 0 ? span.startMs + record.durationMs : attempt.endMs;
     return {
       name: name ?? knownMethod(attempt.method) ?? "HTTP",
       kind: "client",
-      ...placeOf(span, attempt.spanId, span.spanId),
+      traceId: span.traceId,
+      spanId: attempt.spanId,
+      parentSpanId: span.spanId,
       isParentRemote: false,
-      ...timesOf(span, attempt, record, epochMs),
+      tracestate: span.tracestate,
+      startMs: epochMs + attempt.startMs,
+      endMs: epochMs + endMs,
       isError: isAttemptError(attempt),
-      attributes: {
-        ...attemptAttributes(attempt, resends),
-        ...(attempt.ai !== undefined && genAiAttributes(attempt, record, isLast, this.#isLatestGenAi)),
-      },
+      attributes: this.#attemptAttributes(attempt, record, resends),
     };
+  }
+
+  #attemptAttributes(attempt: AttemptSpan, record: RequestRecord, resends: number): SpanAttributes {
+    const attributes = attemptAttributes(attempt, resends);
+    if (attempt.ai === undefined) return attributes;
+    const isLast = resends === record.attempts - 1;
+    return { ...attributes, ...genAiAttributes(attempt, record, isLast, this.#isLatestGenAi) };
   }
 }
 
-function serviceCall(span: RequestSpan, call: ServiceCallSpan, record: RequestRecord, epochMs: number): FinishedSpan {
+/** Returns the span of a call that has ended and is no attempt. */
+function sideCall({ traceId, spanId, tracestate }: RequestSpan, call: CallSpan, epochMs: number): FinishedSpan {
+  const isService = call.kind === "serviceCall";
   return {
-    name: call.method,
+    name: isService ? call.method : (knownMethod(call.method) ?? "HTTP"),
     kind: "client",
-    ...placeOf(span, call.spanId, span.spanId),
+    traceId,
+    spanId: call.spanId,
+    parentSpanId: spanId,
     isParentRemote: false,
-    ...timesOf(span, call, record, epochMs),
-    isError: call.failure !== undefined,
-    attributes: serviceCallAttributes(call),
+    tracestate,
+    startMs: epochMs + call.startMs,
+    endMs: epochMs + call.endMs,
+    isError: isService ? call.failure !== undefined : isAttemptError(call),
+    attributes: isService ? serviceCallAttributes(call) : copyAttributes(call),
   };
-}
-
-function placeOf({ traceId, tracestate }: RequestSpan, spanId: string, parentSpanId: string | undefined) {
-  return { traceId, spanId, parentSpanId, tracestate };
-}
-
-/** A call that has not ended before its request ends with it. */
-function timesOf(
-  span: RequestSpan,
-  { startMs, endMs }: AttemptSpan | ServiceCallSpan,
-  record: RequestRecord,
-  epochMs: number,
-) {
-  return { startMs: epochMs + startMs, endMs: epochMs + (endMs === 0 ? span.startMs + record.durationMs : endMs) };
 }

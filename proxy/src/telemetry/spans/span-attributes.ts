@@ -18,12 +18,6 @@ export function knownMethod(method: string): string | undefined {
   return methods.has(method) ? method : undefined;
 }
 
-function methodAttributes(method: string): SpanAttributes {
-  const known = knownMethod(method);
-  if (known !== undefined) return { "http.request.method": known };
-  return { "http.request.method": "_OTHER", "http.request.method_original": shownText(method) };
-}
-
 /** Whether the proxy or the backend failed. A denied request and a client that left are no errors of the server. */
 export function isRequestError({ status, reason }: RequestRecord): boolean {
   if (status >= 500) return true;
@@ -33,8 +27,11 @@ export function isRequestError({ status, reason }: RequestRecord): boolean {
 /** The attributes of the span of a request. @param worker its number, from 1. */
 export function requestAttributes(record: RequestRecord, { pathMatch }: RequestSpan, worker: number): SpanAttributes {
   const { host, port } = hostAndPort(record.authority);
+  const method = knownMethod(record.method);
+  // One literal: each request has this object.
   return {
-    ...methodAttributes(record.method),
+    "http.request.method": method ?? "_OTHER",
+    "http.request.method_original": method === undefined ? shownText(record.method) : undefined,
     "url.scheme": record.scheme,
     "url.path": shownPath(record.path),
     "server.address": shownText(host),
@@ -48,12 +45,6 @@ export function requestAttributes(record: RequestRecord, { pathMatch }: RequestS
     "http.response.body.size": record.responseBytes,
     "error.type": isRequestError(record) ? (record.reason ?? String(record.status)) : undefined,
     "thread.id": worker,
-    ...proxyAttributes(record),
-  };
-}
-
-function proxyAttributes(record: RequestRecord): SpanAttributes {
-  return {
     "gatewayproxy.request_id": record.requestId,
     "gatewayproxy.listener": record.listener,
     "gatewayproxy.route": record.route,
@@ -88,8 +79,10 @@ export function isAttemptError({ status, failure }: AttemptSpan): boolean {
 export function attemptAttributes(attempt: AttemptSpan, resends: number): SpanAttributes {
   const { host, port, scheme, path, status, failure } = attempt;
   const authority = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+  const method = knownMethod(attempt.method);
   return {
-    ...methodAttributes(attempt.method),
+    "http.request.method": method ?? "_OTHER",
+    "http.request.method_original": method === undefined ? shownText(attempt.method) : undefined,
     "url.full": `${scheme}://${authority}${shownPath(path)}`,
     "server.address": host,
     "server.port": port,
@@ -98,6 +91,11 @@ export function attemptAttributes(attempt: AttemptSpan, resends: number): SpanAt
     "error.type": failure ?? (status >= 400 ? String(status) : undefined),
     "gatewayproxy.backend": attempt.backend,
   };
+}
+
+/** The attributes of a copy for a mirror. */
+export function copyAttributes(copy: AttemptSpan): SpanAttributes {
+  return { ...attemptAttributes(copy, 0), "gatewayproxy.mirror": true };
 }
 
 /** The codes of gRPC for the failures of calls, as far as they say which one it was. */

@@ -13,6 +13,7 @@
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { type Charge, ChargeBuffer } from "./charge-buffer.ts";
 import type { CallFailure } from "@gatewayproxy/grpc/client/unary-client";
+import type { ObserveCall } from "./call-watcher.ts";
 import type { DropReason } from "./observer.ts";
 
 /** The service that gets the charges, and the receivers of events. */
@@ -20,7 +21,11 @@ export interface ChargeDeliveryOptions {
   /** Times pauses between attempts, from 500 ms on, and the age of charges. */
   readonly clock: Clock;
   /** Calls the service. `done` is called once at the end, with the failure if there was one. */
-  readonly send: (charge: Charge, done: (failure: CallFailure | undefined) => void) => void;
+  readonly send: (
+    charge: Charge,
+    observe: ObserveCall | undefined,
+    done: (failure: CallFailure | undefined) => void,
+  ) => void;
   /** Whether requests call the service now. A service that is too slow for requests may still accept charges. */
   readonly isAvailable: () => boolean;
   /** Called with the number of waiting charges. */
@@ -62,10 +67,14 @@ export class ChargeDelivery {
     return this.#buffer.size;
   }
 
-  /** Sends a charge at once; or, if the service is unavailable or other charges wait, after those. */
-  deliver(charge: Charge): void {
+  /**
+   * Sends a charge at once; or, if the service is unavailable or other charges wait, after those.
+   *
+   * @param observe called only if the charge is sent at once. A charge that waits keeps nothing of its request.
+   */
+  deliver(charge: Charge, observe?: ObserveCall): void {
     if (!this.#canSend || this.#buffer.size > 0) this.#enqueue(charge);
-    else this.#send(charge);
+    else this.#send(charge, observe);
   }
 
   /**
@@ -113,9 +122,9 @@ export class ChargeDelivery {
     return this.#options.isAvailable() || this.#lastSucceeded;
   }
 
-  #send(charge: Charge): void {
+  #send(charge: Charge, observe?: ObserveCall): void {
     this.#inFlight++;
-    this.#options.send(charge, (failure) => {
+    this.#options.send(charge, observe, (failure) => {
       this.#inFlight--;
       this.#lastSucceeded = failure === undefined;
       if (failure !== undefined) this.#failed(charge, failure);

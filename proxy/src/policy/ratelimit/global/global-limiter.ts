@@ -250,13 +250,18 @@ export class GlobalLimitSet {
       const onResult = (result: GateResult): void => {
         results[at] = result;
         pending--;
-        if (pending === 0) done(this.#combine(view, results, this.#clock.monotonicMs()));
+        if (pending === 0) done(this.#combine(view, results, this.#clock.monotonicMs(), watcher));
       };
       this.#gates[at]?.decide(view, described[at] ?? nothingDescribed, onResult, watcher);
     }
   }
 
-  #combine(view: RequestView, results: readonly GateResult[], nowMs: number): GlobalLimitsDecision {
+  #combine(
+    view: RequestView,
+    results: readonly GateResult[],
+    nowMs: number,
+    watcher: CallWatcher | undefined,
+  ): GlobalLimitsDecision {
     const decisions: GlobalDecision[] = [];
     const reservations: GateReservation[] = [];
     let denied: Exclude<GateResult, GateAllowed> | undefined;
@@ -272,7 +277,7 @@ export class GlobalLimitSet {
       // A denial takes precedence over an unavailable service.
       else if (isEnforced && denied?.kind !== "global") denied = result;
     }
-    const reservation = new GlobalReservation(reservations, view);
+    const reservation = new GlobalReservation(reservations, view, watcher);
     const report = { decisions };
     if (denied === undefined) return { kind: "allowed", reservation, report };
     reservation.refund(nowMs);
@@ -296,11 +301,14 @@ interface GateReservation {
 export class GlobalReservation implements Reservation {
   readonly #reservations: readonly GateReservation[];
   readonly #view: RequestView;
+  readonly #watcher: CallWatcher | undefined;
   #limitView: LimitView | undefined;
 
-  constructor(reservations: readonly GateReservation[], view: RequestView) {
+  /** @param watcher observes its calls. */
+  constructor(reservations: readonly GateReservation[], view: RequestView, watcher: CallWatcher | undefined) {
     this.#reservations = reservations;
     this.#view = view;
+    this.#watcher = watcher;
     this.#limitView = this.#nearest(({ view }) => view);
   }
 
@@ -328,7 +336,7 @@ export class GlobalReservation implements Reservation {
   charge(usage: TokenUsage, nowMs: number): void {
     if (this.#reservations.length === 0) return;
     const view = viewWithUsage(this.#view, usage);
-    for (const { gate, result } of this.#reservations) gate.charge(result, view, usage, nowMs);
+    for (const { gate, result } of this.#reservations) gate.charge(result, view, usage, nowMs, this.#watcher);
   }
 
   /** As `Reservation.holdsPlace`. */
@@ -340,7 +348,7 @@ export class GlobalReservation implements Reservation {
 
   /** As `Reservation.release`. */
   release(nowMs: number): void {
-    for (const { gate, result } of this.#reservations) gate.release(result, nowMs);
+    for (const { gate, result } of this.#reservations) gate.release(result, nowMs, this.#watcher);
   }
 
   /**
@@ -353,12 +361,13 @@ export class GlobalReservation implements Reservation {
     let isDone = pending === 0;
     if (isDone) done(true);
     for (const { gate, result } of enforced) {
-      gate.recheck(result, nowMs, (hasLeft) => {
+      const onResult = (hasLeft: boolean): void => {
         pending--;
         if (isDone || (hasLeft && pending > 0)) return;
         isDone = true;
         done(hasLeft);
-      });
+      };
+      gate.recheck(result, nowMs, onResult, this.#watcher);
     }
   }
 

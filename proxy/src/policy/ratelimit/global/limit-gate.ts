@@ -28,9 +28,9 @@ import {
   type RequestDescriptor,
 } from "./descriptors.ts";
 import { areValuesTooLong } from "./call-size.ts";
-import type { RateLimitResponse } from "./messages.ts";
-import type { CallWatcher } from "./call-watcher.ts";
-import type { ServiceOutcome, ServiceClient } from "./service-client.ts";
+import type { RateLimitRequest, RateLimitResponse } from "./messages.ts";
+import type { CallWatcher, ObserveCall } from "./call-watcher.ts";
+import type { Method, ServiceOutcome, ServiceClient } from "./service-client.ts";
 import { holdsOf, type ServiceHold, ServiceHolds } from "./service-holds.ts";
 
 /** Services that the gates of a worker share. */
@@ -151,8 +151,10 @@ export class LimitGate {
   /**
    * Charges the usage of a response to the token budgets of an allowed request. It replaces what the request holds at the service,
    * which gets the difference.
+   *
+   * @param watcher as for `decide`.
    */
-  charge(allowed: GateAllowed, view: RequestView, usage: TokenUsage, nowMs: number): void {
+  charge(allowed: GateAllowed, view: RequestView, usage: TokenUsage, nowMs: number, watcher?: CallWatcher): void {
     const { by, descriptors, reservation, holds } = allowed;
     if (by !== "learned") reservation?.charge(usage, nowMs);
     const charges: TokenCharge[] = [];
@@ -168,31 +170,42 @@ export class LimitGate {
       // The in-process counters are charged as the service would be.
       if (by === "learned" && used > 0) reservation?.chargeEntry(index, used, nowMs);
     }
-    this.#refund(refunds);
+    this.#refund(refunds, watcher);
     if (charges.length === 0) return;
     for (const { method, call } of chargeCallsOf(this.limit, charges, by === "service")) {
-      this.#client.charge(method, call);
+      this.#client.charge(method, call, this.#observer(watcher, method, call));
     }
   }
 
   /** Refunds what a request still holds at the service and in in-process counters. */
-  release({ holds, reservation }: GateAllowed, nowMs: number): void {
+  release({ holds, reservation }: GateAllowed, nowMs: number, watcher?: CallWatcher): void {
     reservation?.release(nowMs);
-    if (holds !== undefined) this.#refund(holds.takeAll());
+    if (holds !== undefined) this.#refund(holds.takeAll(), watcher);
   }
 
   /** A service that refunds nothing keeps what it has counted until its window ends. */
-  #refund(holds: readonly ServiceHold[]): void {
+  #refund(holds: readonly ServiceHold[], watcher?: CallWatcher): void {
     for (const [heldAtMs, group] of Map.groupBy(holds, (hold) => hold.heldAtMs)) {
-      if (heldAtMs !== undefined) this.#client.refund(refundCallOf(this.limit, group, heldAtMs));
+      if (heldAtMs === undefined) continue;
+      const call = refundCallOf(this.limit, group, heldAtMs);
+      this.#client.refund(call, this.#observer(watcher, "shouldRateLimit", call));
     }
+  }
+
+  #observer(watcher: CallWatcher | undefined, method: Method, call: RateLimitRequest): ObserveCall | undefined {
+    return watcher && (() => watcher.laterCallStarted(this.limit, method, call));
   }
 
   /**
    * Asks whether the token budgets of an allowed request have tokens left: its in-process counters, and the service by a call as for
    * a new request. Without a response of the service they have.
    */
-  recheck({ descriptors, reservation }: GateAllowed, nowMs: number, done: (hasLeft: boolean) => void): void {
+  recheck(
+    { descriptors, reservation }: GateAllowed,
+    nowMs: number,
+    done: (hasLeft: boolean) => void,
+    watcher?: CallWatcher,
+  ): void {
     const tokens = descriptors
       .filter(({ compiled }) => compiled.descriptor.counts === "tokens")
       // Only looks: the estimate is that of the first response.
@@ -205,13 +218,16 @@ export class LimitGate {
     let isDone = pending === 0;
     if (isDone) done(!isOver);
     for (const { method, call } of isOver ? [] : plans) {
-      this.#client.decide(method, call, this.limit.timeoutMs, (outcome) => {
+      const observed = watcher?.laterCallStarted(this.limit, method, call);
+      const onResponse = (outcome: ServiceOutcome): void => {
+        observed?.ended(outcome);
         pending--;
         const isDenied = outcome.kind === "responded" && outcome.response.overallCode === "OVER_LIMIT";
         if (isDone || (!isDenied && pending > 0)) return;
         isDone = true;
         done(!isDenied);
-      });
+      };
+      this.#client.decide(method, call, this.limit.timeoutMs, onResponse, observed?.fields);
     }
   }
 
@@ -251,7 +267,7 @@ export class LimitGate {
         watcher?.callEnded(this.limit, plan, response, clock.monotonicMs() - startMs);
         responses[at] = response;
         pending--;
-        if (pending === 0) done(this.#evaluate(view, described, plans, responses));
+        if (pending === 0) done(this.#evaluate(view, described, plans, responses, watcher));
       };
       this.#client.decide(plan.method, plan.call, this.limit.timeoutMs, onResponse, fields);
     });
@@ -266,6 +282,7 @@ export class LimitGate {
     described: DescribedRequest,
     plans: readonly PlannedCall[],
     responses: readonly ServiceOutcome[],
+    watcher?: CallWatcher,
   ): GateResult {
     const nowMs = this.#services.clock.monotonicMs();
     const responded: RateLimitResponse[] = [];
@@ -281,7 +298,7 @@ export class LimitGate {
     const holds = this.#reserves ? this.#holdsOf(plans, responses) : undefined;
     const [first] = responded;
     const isIncomplete = first === undefined || responded.length < responses.length;
-    if (denial !== undefined || isIncomplete) this.#refund(holds?.takeAll() ?? none);
+    if (denial !== undefined || isIncomplete) this.#refund(holds?.takeAll() ?? none, watcher);
     if (denial !== undefined) {
       return this.#deny(described, denial.plan?.descriptors ?? described.descriptors, denial.response, nowMs);
     }

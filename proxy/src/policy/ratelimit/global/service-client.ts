@@ -7,6 +7,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { WireError } from "@gatewayproxy/protos/wire-reader";
 import type { ServiceDenial } from "./service-headers.ts";
 import { BoundedCache } from "./bounded-cache.ts";
+import type { ObserveCall } from "./call-watcher.ts";
 import { CircuitBreaker } from "./circuit-breaker.ts";
 import { ChargeDelivery } from "./charge-delivery.ts";
 import { LearnedLimits } from "./learned-limits.ts";
@@ -148,9 +149,13 @@ export class ServiceClient {
     this.#charges = new ChargeDelivery({
       clock,
       isAvailable: () => !this.#breaker.isOpen,
-      send: ({ path, message }, done) => {
-        const onEnd = (response: ServiceOutcome): void => done(response.kind === "failed" ? response : undefined);
-        this.#call(path, message, chargeTimeoutMs, onEnd);
+      send: ({ path, message }, observe, done) => {
+        const observed = observe?.();
+        const onEnd = (response: ServiceOutcome): void => {
+          observed?.ended(response);
+          done(response.kind === "failed" ? response : undefined);
+        };
+        this.#call(path, message, chargeTimeoutMs, onEnd, false, observed?.fields);
       },
       onBuffered: (count) => observer.chargesBuffered(key, count),
       onDropped: (reason) => observer.chargeDropped(key, reason),
@@ -211,19 +216,22 @@ export class ServiceClient {
     return count >= minExhaustions && this.#nowMs() - sinceMs >= overloadMs;
   }
 
-  /** Charges hits. While the service is unavailable the charge is kept and sent later. */
-  charge(method: Method, call: RateLimitRequest): void {
-    this.#charges.deliver({ path: methods[method], message: encodeRateLimitRequest(call), createdMs: this.#nowMs() });
+  /** Charges hits. While the service is unavailable the charge is kept and sent later. @param observe as `ChargeDelivery.deliver`. */
+  charge(method: Method, call: RateLimitRequest, observe?: ObserveCall): void {
+    const message = encodeRateLimitRequest(call);
+    this.#charges.deliver({ path: methods[method], message, createdMs: this.#nowMs() }, observe);
   }
 
   /**
    * Refunds hits. Unlike a charge it is sent at most once, since a refund that arrives twice would allow more than the limit. While
    * the service is unavailable it waits.
+   *
+   * @param observe as `ChargeDelivery.deliver`.
    */
-  refund(call: RateLimitRequest): void {
+  refund(call: RateLimitRequest, observe?: ObserveCall): void {
     const message = encodeRateLimitRequest(call);
     const path = methods.shouldRateLimit;
-    this.#charges.deliver({ path, message, createdMs: this.#nowMs(), isRefund: true });
+    this.#charges.deliver({ path, message, createdMs: this.#nowMs(), isRefund: true }, observe);
   }
 
   /** Records that the service responds to another worker, so that this worker does not wait for its own probe. */
