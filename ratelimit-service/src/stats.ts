@@ -45,6 +45,10 @@ export interface ServiceCounts {
   /** Counters that operators deleted (`DELETE /counters`) and set (`POST /counters`). */
   countersDeleted: number;
   countersSet: number;
+  /** Spans that a collector took, did not take, and that found the queue full. */
+  spansExported: number;
+  spansFailed: number;
+  spansDropped: number;
 }
 
 /** The outcome of one descriptor, as input of the counters. */
@@ -76,6 +80,9 @@ export class RateLimitStats {
     globalShadowMode: 0,
     countersDeleted: 0,
     countersSet: 0,
+    spansExported: 0,
+    spansFailed: 0,
+    spansDropped: 0,
   };
   readonly #nearLimitRatio: number;
   readonly #maxSeries: number;

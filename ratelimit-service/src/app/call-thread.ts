@@ -34,10 +34,12 @@ import { rateLimitMethod } from "../transport/grpc/rate-limit-method.ts";
 import { reflectionMethods } from "@gatewayproxy/grpc/server/reflection-service";
 import { ServerTls } from "@gatewayproxy/grpc/server/server-tls";
 import { timedMethod } from "@gatewayproxy/grpc/server/timed-method";
+import type { HttpRoute } from "../transport/http/http-server.ts";
 import { healthServiceNames, ServingStatus } from "../transport/serving-status.ts";
 import { CurrentTrace } from "../tracing/current-trace.ts";
 import type { ServiceTracing } from "../tracing/service-tracing.ts";
 import { tracedMethod } from "../tracing/traced-method.ts";
+import { tracedRoute } from "../tracing/traced-route.ts";
 import { tracedService } from "../tracing/traced-service.ts";
 import { tracedStore } from "../tracing/traced-store.ts";
 import { loggedService } from "./logged-service.ts";
@@ -189,8 +191,14 @@ export class CallThread {
   /** Returns the counts of this thread. */
   takeStats(): StatsSnapshot {
     const cache = this.#overLimitCache?.counts;
+    this.#countSpans();
     const [pools = [], commands = []] = [this.#store.connections?.(), this.#store.commands?.()];
     return takeStats(this.#stats, this.#callTimes, this.#grpc?.connections ?? 0, { cache, pools, commands });
+  }
+
+  #countSpans(): void {
+    const { exported = 0, failed = 0, dropped = 0 } = this.#options.tracing?.spans ?? {};
+    Object.assign(this.#stats.service, { spansExported: exported, spansFailed: failed, spansDropped: dropped });
   }
 
   /** The counters, for operators. Each change has a line in the log, and counts. */
@@ -262,6 +270,11 @@ export class CallThread {
     const opened = await this.#grpc.listen(address);
     this.#log.debug({ address: opened, tls: this.#tls !== undefined }, "grpc server opened");
     return opened;
+  }
+
+  /** Returns a route of the HTTP port with the span of each request. */
+  traced(path: string, route: HttpRoute): HttpRoute {
+    return tracedRoute(path, route, this.#options.tracing, this.#trace, this.#log.isLevelEnabled("debug"));
   }
 
   /** Reports "not serving" from now on. Calls are still decided. */

@@ -30,7 +30,7 @@ import { createStoreMemory, MemoryTables } from "../store/memory-tables.ts";
 import { debugRoutes, type DebugView, metricsResponse } from "../transport/debug/debug-routes.ts";
 import { debugGuard } from "../transport/debug/debug-guard.ts";
 import { type HttpRoute, HttpServer, type HttpServerOptions } from "../transport/http/http-server.ts";
-import { serviceRoutes } from "../transport/http/service-routes.ts";
+import { callPath, serviceRoutes } from "../transport/http/service-routes.ts";
 import { CallThread, type CallThreadOptions } from "./call-thread.ts";
 import { ConfigLog } from "./config-log.ts";
 import { ServiceMetrics } from "./service-metrics.ts";
@@ -147,7 +147,9 @@ export class RateLimitProcess {
     this.#shutdownSteps.push({ name: "close calls", run: () => this.#closeCalls() });
     await this.#startConfig();
     const { values, bounds } = this.#options.settings;
-    const routes = serviceRoutes(this.#calls.service, this.#calls.status, bounds);
+    const routes = serviceRoutes(this.#calls.service, this.#calls.status, bounds).map(
+      ([path, route]): [string, HttpRoute] => [path, path === callPath ? this.#calls.traced(path, route) : route],
+    );
     const problems: Problem[] = [];
     const grpc = await openOrRecord(this.#listen(), problems);
     const http = await openOrRecord(this.#openHttp("PORT", values.host, values.port, routes), problems);

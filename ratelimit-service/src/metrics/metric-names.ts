@@ -82,6 +82,21 @@ export const serviceMetrics: { readonly [K in Exclude<keyof ServiceCounts, Error
     prometheus: "ratelimit_service_counters_set",
     help: "Counters set by operators.",
   },
+  spansExported: {
+    statsd: "trace_spans_exported",
+    prometheus: "ratelimit_service_trace_spans_exported",
+    help: "Spans that the collector took.",
+  },
+  spansFailed: {
+    statsd: "trace_spans_failed",
+    prometheus: "ratelimit_service_trace_spans_failed",
+    help: "Spans that the collector did not take.",
+  },
+  spansDropped: {
+    statsd: "trace_spans_dropped",
+    prometheus: "ratelimit_service_trace_spans_dropped",
+    help: "Spans that were dropped because the queue was full.",
+  },
 };
 
 /**

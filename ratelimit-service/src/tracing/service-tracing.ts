@@ -15,15 +15,22 @@ export interface OpenCall extends TracedCall {
   readonly startMs: number;
 }
 
+/** What became of the spans of a thread. */
+export type SpanCounts = Record<"exported" | "failed" | "dropped", number>;
+
 /** The traces of one thread. */
 export class ServiceTracing {
   readonly #tracing: Tracing;
   readonly #clock: Clock;
   readonly current = new CurrentTrace();
+  /** What became of the spans so far. */
+  readonly spans: Readonly<SpanCounts>;
 
-  constructor(tracing: Tracing, clock: Clock) {
+  /** @param spans counted by the observer of the export. */
+  constructor(tracing: Tracing, clock: Clock, spans: Readonly<SpanCounts>) {
     this.#tracing = tracing;
     this.#clock = clock;
+    this.spans = spans;
   }
 
   /** Begins a call. @param fields names in lower case and values, in turn. */

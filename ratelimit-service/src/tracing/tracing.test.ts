@@ -32,7 +32,11 @@ function serviceWith(apply: CounterStore["apply"], ratio = 1) {
     () => 0,
   );
   const propagation = new Propagation(["tracecontext"]);
-  const tracing = new ServiceTracing({ propagation, sample, sink, semconvOptIn: [] }, new FakeClock());
+  const tracing = new ServiceTracing({ propagation, sample, sink, semconvOptIn: [] }, new FakeClock(), {
+    exported: 0,
+    failed: 0,
+    dropped: 0,
+  });
   const bare: CounterStore = {
     apply,
     change: () => Promise.resolve(0),

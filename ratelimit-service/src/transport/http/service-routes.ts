@@ -10,6 +10,9 @@ import { parseRateLimitJson, renderRateLimitJson } from "./rate-limit-json.ts";
 
 const statusOfCode: Readonly<Record<Code, number>> = { OK: 200, OVER_LIMIT: 429, UNKNOWN: 500 };
 
+/** The path of calls. */
+export const callPath = "/json";
+
 /**
  * Returns both routes, by path; as in envoyproxy/ratelimit they accept all methods. A call beyond `bounds` gets 400.
  */
@@ -19,7 +22,7 @@ export function serviceRoutes(
   bounds: CallBounds = defaultCallBounds,
 ): [path: string, route: HttpRoute][] {
   return [
-    ["/json", (request) => jsonRequestResponse(service, bounds, request)],
+    [callPath, (request) => jsonRequestResponse(service, bounds, request)],
     ["/healthcheck", () => (status.isServing ? textResponse(200, "OK") : textResponse(500, ""))],
   ];
 }

@@ -1,0 +1,65 @@
+/** Wraps a route of the HTTP port with the span of each request, and makes its trace known to the log. */
+import type { IncomingHttpHeaders } from "node:http";
+import { parseTraceparent, traceparentHeader } from "@gatewayproxy/runtime/trace-context";
+import type { HttpRequest, HttpResponse, HttpRoute } from "../transport/http/http-server.ts";
+import type { CurrentTrace } from "./current-trace.ts";
+import type { ServiceTracing } from "./service-tracing.ts";
+
+/** As `tracedMethod`, for the route of a path. @param path `/json` */
+export function tracedRoute(
+  path: string,
+  route: HttpRoute,
+  tracing: ServiceTracing | undefined,
+  current: CurrentTrace,
+  logsCalls: boolean,
+): HttpRoute {
+  if (tracing !== undefined) return routeWithSpans(path, route, tracing);
+  if (!logsCalls) return route;
+  return (request) => {
+    const trace = parseTraceparent(fieldOf(request.headers, traceparentHeader));
+    return trace === undefined ? route(request) : current.run(trace, () => route(request));
+  };
+}
+
+function routeWithSpans(path: string, route: HttpRoute, tracing: ServiceTracing): HttpRoute {
+  return async (request) => {
+    const call = tracing.begin(fieldsOf(request.headers));
+    let response: HttpResponse | undefined;
+    try {
+      response = await tracing.current.run(call, () => route(request));
+      return response;
+    } finally {
+      const status = response?.status ?? 500;
+      const isError = status >= 500;
+      const method = knownMethod(request);
+      tracing.end(call, `${method ?? "HTTP"} ${path}`, isError, {
+        "http.request.method": method ?? "_OTHER",
+        "http.route": path,
+        "http.response.status_code": status,
+        "http.request.body.size": request.body.length,
+        "url.path": path,
+        "url.scheme": "http",
+        "client.address": request.client,
+        "error.type": isError ? String(status) : undefined,
+      });
+    }
+  };
+}
+
+/** Clients may send any token as a method (HTTP conventions, `http.request.method`). */
+function knownMethod({ method }: HttpRequest): string | undefined {
+  return methods.has(method) ? method : undefined;
+}
+
+const methods: ReadonlySet<string> = new Set([
+  ...["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"],
+]);
+
+function fieldsOf(headers: IncomingHttpHeaders): readonly string[] {
+  return Object.keys(headers).flatMap((name) => [name, fieldOf(headers, name) ?? ""]);
+}
+
+function fieldOf(headers: IncomingHttpHeaders, name: string): string | undefined {
+  const value = headers[name];
+  return typeof value === "object" ? value.join(",") : value;
+}
