@@ -11,6 +11,8 @@ import { freePort } from "./free-port.ts";
 export interface ReceivedSpan {
   readonly service: string;
   readonly name: string;
+  /** 2 is server, 3 is client. */
+  readonly kind: number;
   readonly traceId: string;
   readonly spanId: string;
   /** Empty for the first span of a trace. */
