@@ -205,6 +205,10 @@ export class WireWriter {
 
   #varint(value: number): void {
     this.#reserve(10);
+    if (value < 0x80) {
+      this.#buffer[this.#length++] = value;
+      return;
+    }
     let rest = value;
     while (rest >= 0x80) {
       this.#buffer[this.#length++] = (rest % 128) | 0x80;
