@@ -18,7 +18,7 @@ import {
 } from "../support/gateway.ts";
 import { byAddress, globalPolicy, tokensByUser } from "../support/global-policy.ts";
 import { rawHttp } from "../support/raw-http.ts";
-import { type Script, startScriptedService } from "../support/rate-limit-service.ts";
+import { type Script, type ScriptedResponse, startScriptedService } from "../support/rate-limit-service.ts";
 
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
 const clientSpan = "00f067aa0ba902b7";
@@ -267,7 +267,7 @@ describe("calls of a request", () => {
 
 describe("calls that no response waits for", () => {
   const usage = { prompt_tokens: 7, completion_tokens: 5, total_tokens: 12 };
-  const allow = { overallCode: "OK", statuses: [{ code: "OK" }] } as const;
+  const allow: ScriptedResponse = { overallCode: "OK", statuses: [{ code: "OK" }] };
 
   /** A gateway before an LLM, under a budget of tokens at a service. */
   async function chargedBy(script: Script, options: TracingOptions = {}) {
@@ -290,7 +290,7 @@ describe("calls that no response waits for", () => {
   }
 
   test("the charge of a response has a span below its request, although it ends later, and the service its context", async () => {
-    const held = Promise.withResolvers<typeof allow>();
+    const held = Promise.withResolvers<ScriptedResponse>();
     const { spans, service, ask } = await chargedBy((_, number) => (number === 1 ? allow : held.promise));
     await ask();
     await service.received(2);

@@ -1,5 +1,6 @@
 /** A bounded queue of spans, which are written when they are added, and sent in batches, one batch at a time. */
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";
+import { errorMessage } from "../text/thrown-value.ts";
 import type { Clock, Timer } from "../timing/clock.ts";
 import type { BatchSettings } from "./otel-variables.ts";
 import { type SpanOrigin, spanMessages, writeSpan } from "./otlp-spans.ts";
@@ -106,7 +107,7 @@ export class SpanQueue implements SpanSink {
         await transport.send(this.#messageOf(batch.parts));
       } catch (error) {
         isTaken = false;
-        observer.problem(error instanceof Error ? error.message : String(error));
+        observer.problem(errorMessage(error));
       }
       this.#pending.ended(isTaken ? "exported" : "failed", batch.spans);
     }
