@@ -5,22 +5,21 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { freePort } from "../support/free-port.ts";
 import { type InProcessService, startInProcess } from "../support/ratelimit-in-process.ts";
 
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
 const callerSpan = "00f067aa0ba902b7";
 const call = JSON.stringify({ domain: "chat", descriptors: [{ entries: [{ key: "user", value: "secret-value" }] }] });
 
-/** A server that takes what a collector takes, and keeps it. */
-async function startReceiver() {
+/** A server that takes what a collector takes, and keeps it. @param status resolves with that of its responses. */
+async function startReceiver(status = Promise.resolve(200)) {
   const bodies: Buffer[] = [];
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
       bodies.push(Buffer.concat(chunks));
-      response.writeHead(200, { "content-type": "application/x-protobuf" }).end();
+      void status.then((code) => response.writeHead(code, { "content-type": "application/x-protobuf" }).end());
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -78,15 +77,14 @@ test("a call over HTTP has a span below that of its caller, and its store one be
 });
 
 test("spans that no collector takes are counted, and no call waits for it", async () => {
-  const service = await serve({
-    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${await freePort()}`,
-    OTEL_EXPORTER_OTLP_TIMEOUT: "1",
-    OTEL_BSP_MAX_QUEUE_SIZE: "2",
-  });
+  const held = Promise.withResolvers<number>();
+  const receiver = await startReceiver(held.promise);
+  const service = await serve({ OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url, OTEL_BSP_MAX_QUEUE_SIZE: "2" });
   for (let at = 0; at < 5; at++) await post(service, call);
   const counted = async (outcome: string): Promise<number> =>
     (await service.stats()).get(`ratelimit.service.trace_spans_${outcome}`) ?? 0;
   expect(await counted("dropped")).toBeGreaterThan(0);
+  held.resolve(400);
   await vi.waitFor(async () => expect(await counted("failed")).toBeGreaterThan(0), { timeout: 10_000 });
   expect(await counted("exported")).toBe(0);
 });

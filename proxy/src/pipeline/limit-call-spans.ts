@@ -4,7 +4,8 @@ import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { CallWatcher } from "../policy/ratelimit/global/call-watcher.ts";
 import type { PlannedCall } from "../policy/ratelimit/global/calls.ts";
 import type { RateLimitRequest } from "../policy/ratelimit/global/messages.ts";
-import { type Method, methods, type ServiceOutcome } from "../policy/ratelimit/global/service-client.ts";
+import type { ServiceOutcome } from "../policy/ratelimit/global/service-call.ts";
+import { type Method, methods } from "../policy/ratelimit/global/service-client.ts";
 import type { RequestSpan, ServiceCallSpan } from "../telemetry/spans/request-span.ts";
 
 /** Returns the watcher of a request's calls. @param next observes them, too. */

@@ -39,11 +39,11 @@ import { healthServiceNames, ServingStatus } from "../transport/serving-status.t
 import { CurrentTrace } from "../tracing/current-trace.ts";
 import type { ServiceTracing } from "../tracing/service-tracing.ts";
 import { tracedMethod } from "../tracing/traced-method.ts";
-import { tracedRoute } from "../tracing/traced-route.ts";
 import { tracedService } from "../tracing/traced-service.ts";
 import { tracedStore } from "../tracing/traced-store.ts";
 import { loggedService } from "./logged-service.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
+import { tracedRoute } from "./traced-route.ts";
 
 /** The settings of the process, and what all of its threads share. */
 export interface CallThreadOptions {

@@ -1,7 +1,8 @@
 import type { GlobalLimit } from "../../../ir/global-limit.ts";
 import type { PlannedCall } from "./calls.ts";
 import type { RateLimitRequest } from "./messages.ts";
-import type { Method, ServiceOutcome } from "./service-client.ts";
+import type { ObservedCall, ServiceOutcome } from "./service-call.ts";
+import type { Method } from "./service-client.ts";
 
 /** Observes the calls of one request. */
 export interface CallWatcher {
@@ -12,18 +13,7 @@ export interface CallWatcher {
   /**
    * A call begins after the decision on the request: a charge, a refund, or another check. It may end after the request.
    *
-   * @returns undefined if nobody observes it.
+   * @returns undefined if it is not observed.
    */
   laterCallStarted(limit: GlobalLimit, method: Method, call: RateLimitRequest): ObservedCall | undefined;
 }
-
-/** A call in progress. */
-export interface ObservedCall {
-  /** Fields to send with the call: names in lower case and values, in turn. */
-  readonly fields: readonly string[];
-  /** Called at most once. */
-  ended(response: ServiceOutcome): void;
-}
-
-/** Called when a call is sent. */
-export type ObserveCall = () => ObservedCall | undefined;

@@ -13,7 +13,7 @@
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { type Charge, ChargeBuffer } from "./charge-buffer.ts";
 import type { CallFailure } from "@gatewayproxy/grpc/client/unary-client";
-import type { ObserveCall } from "./call-watcher.ts";
+import type { ObserveCall } from "./service-call.ts";
 import type { DropReason } from "./observer.ts";
 
 /** The service that gets the charges, and the receivers of events. */

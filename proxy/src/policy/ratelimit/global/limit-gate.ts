@@ -29,8 +29,9 @@ import {
 } from "./descriptors.ts";
 import { areValuesTooLong } from "./call-size.ts";
 import type { RateLimitRequest, RateLimitResponse } from "./messages.ts";
-import type { CallWatcher, ObserveCall } from "./call-watcher.ts";
-import type { Method, ServiceOutcome, ServiceClient } from "./service-client.ts";
+import type { CallWatcher } from "./call-watcher.ts";
+import type { ObserveCall, ServiceOutcome } from "./service-call.ts";
+import type { Method, ServiceClient } from "./service-client.ts";
 import { holdsOf, type ServiceHold, ServiceHolds } from "./service-holds.ts";
 
 /** Services that the gates of a worker share. */

@@ -7,13 +7,13 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { WireError } from "@gatewayproxy/protos/wire-reader";
 import type { ServiceDenial } from "./service-headers.ts";
 import { BoundedCache } from "./bounded-cache.ts";
-import type { ObserveCall } from "./call-watcher.ts";
 import { CircuitBreaker } from "./circuit-breaker.ts";
 import { ChargeDelivery } from "./charge-delivery.ts";
 import { LearnedLimits } from "./learned-limits.ts";
-import type { RateLimitResponse, RateLimitRequest } from "./messages.ts";
+import type { RateLimitRequest } from "./messages.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
 import { decodeRateLimitResponse, encodeRateLimitRequest } from "./rate-limit-codec.ts";
+import type { ObserveCall, ServiceOutcome } from "./service-call.ts";
 import { identifyService, type ServiceIdentity } from "./service-identity.ts";
 import {
   type CallFailure,
@@ -32,9 +32,6 @@ export const methods = {
 
 /** The methods that decide or charge. */
 export type Method = keyof typeof methods;
-
-/** The decoded response of a service, or the failure. */
-export type ServiceOutcome = { readonly kind: "responded"; readonly response: RateLimitResponse } | CallFailure;
 
 /** One service, and the receivers of its events. */
 export interface ServiceClientOptions {

@@ -2,8 +2,8 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { parseTraceparent, traceparentHeader } from "@gatewayproxy/runtime/trace-context";
 import type { HttpRequest, HttpResponse, HttpRoute } from "../transport/http/http-server.ts";
-import type { CurrentTrace } from "./current-trace.ts";
-import type { ServiceTracing } from "./service-tracing.ts";
+import type { CurrentTrace } from "../tracing/current-trace.ts";
+import type { ServiceTracing } from "../tracing/service-tracing.ts";
 
 /** As `tracedMethod`, for the route of a path. @param path `/json` */
 export function tracedRoute(
