@@ -1,4 +1,4 @@
-/** Judges whether saved counters are up to date. Without the schemas, so that a browser need not load them. */
+/** Decides whether saved counters are up to date. Without the schemas, so that a browser need not load them. */
 import type { StateDirectory } from "./limits.ts";
 
 /** Counters are saved twice a second. After this time without a save, the disk or the main thread is too slow. */
