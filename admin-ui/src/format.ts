@@ -23,6 +23,14 @@ function joined(large: number, largeUnit: string, small: number, smallUnit: stri
   return small === 0 ? `${large}${largeUnit}` : `${large}${largeUnit} ${small}${smallUnit}`;
 }
 
+const byteUnits = ["bytes", "kB", "MB", "GB"] as const;
+
+/** Formats a size: `812 bytes`, `70.4 MB`. */
+export function formatBytes(bytes: number): string {
+  const power = Math.min(byteUnits.length - 1, bytes < 1_000 ? 0 : Math.floor(Math.log10(bytes) / 3));
+  return `${(bytes / 1_000 ** power).toFixed(power === 0 ? 0 : 1)} ${byteUnits[power] ?? "bytes"}`;
+}
+
 /** Formats a rate: `0`, `0.2`, `3.5`, `12`, `1,234`. */
 export function formatRate(value: number): string {
   return value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 1 : 0 });

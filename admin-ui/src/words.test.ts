@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { counted, formatMs, formatRate, formatSeconds } from "./format.ts";
+import { counted, formatBytes, formatMs, formatRate, formatSeconds } from "./format.ts";
 import { describeDescriptorTerms, describeLimit, describeTerms, describeUnits } from "./parts/limit-words.ts";
 import { describeResponses } from "./parts/response-words.ts";
 
@@ -49,6 +49,13 @@ test("formats figures", () => {
   ]);
   expect([0.42, 12.3, 3_140, 125_000].map(formatMs)).toEqual(["0.4 ms", "12 ms", "3.1 s", "2m 5s"]);
   expect([59.4, 59.6, 3_600, 3_780, 273_600].map(formatSeconds)).toEqual(["59s", "1m", "1h", "1h 3m", "3d 4h"]);
+  expect([0, 999, 1_000, 70_437_112, 2_100_000_000].map(formatBytes)).toEqual([
+    "0 bytes",
+    "999 bytes",
+    "1.0 kB",
+    "70.4 MB",
+    "2.1 GB",
+  ]);
   expect([0, 0.25, 9.96, 1_234.5].map(formatRate)).toEqual(["0", "0.3", "10", "1,235"]);
 });
 

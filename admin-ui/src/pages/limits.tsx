@@ -3,11 +3,13 @@ import type { ConfigDump, DumpedPolicy } from "@gatewayproxy/admin-api/config-du
 import type { LearnedLimit, Limits, RateLimitService } from "@gatewayproxy/admin-api/limits";
 import type { Denial, Traffic } from "@gatewayproxy/admin-api/traffic";
 import { counted, formatCount, formatSeconds } from "../format.ts";
+import { Ago } from "../parts/ago.tsx";
 import { type Column, DataTable } from "../parts/data-table.tsx";
 import { Empty } from "../parts/empty.tsx";
 import { Failure } from "../parts/failure.tsx";
 import { countedRows, LimitTable, untouchedRows } from "../parts/limit-table.tsx";
 import { describeDescriptorTerms, describeUnits } from "../parts/limit-words.ts";
+import { SavedCounters } from "../parts/saved-counters.tsx";
 import { usePolled } from "../polled.ts";
 
 const limitsMs = 1000;
@@ -26,6 +28,7 @@ export function LimitsPage({ dump, traffic }: { dump: ConfigDump; traffic: Traff
       ) : (
         <>
           <Counters limits={data} policies={dump.policies} traffic={traffic} />
+          <SavedCounters state={data.state} at={data.at} />
           <GlobalLimits policies={dump.policies} denials={traffic?.denials ?? []} />
           <Services services={data.services} at={data.at} />
           <Learned limits={data.learned} />
@@ -192,16 +195,6 @@ function ServiceState({ service, at }: { service: RateLimitService; at: string }
 function CallState({ failuresInARow }: { failuresInARow: number }) {
   if (failuresInARow === 0) return <span class="good">available</span>;
   return <strong class="warn">failed {counted(failuresInARow, "time")} in a row</strong>;
-}
-
-/** Shows how long before `at` a time was, with the time itself on hover. */
-function Ago({ time, at }: { time: string; at: string }) {
-  const seconds = Math.max(0, (Date.parse(at) - Date.parse(time)) / 1000);
-  return (
-    <time dateTime={time} title={time}>
-      {formatSeconds(seconds)}
-    </time>
-  );
 }
 
 const learnedColumns: readonly Column<LearnedLimit>[] = [

@@ -9,6 +9,7 @@ import { Endpoints, isFailing } from "../parts/endpoints.tsx";
 import { Failure } from "../parts/failure.tsx";
 import { countedRows, LimitTable } from "../parts/limit-table.tsx";
 import { Conflicts, Problems } from "../parts/problems.tsx";
+import { UnsavedCounters } from "../parts/saved-counters.tsx";
 import { TrafficPlots } from "../parts/traffic-plots.tsx";
 import { usePolled } from "../polled.ts";
 import { spanBefore, type TrafficHistory } from "../traffic-history.ts";
@@ -113,6 +114,7 @@ function NearLimits({ hasPolicies }: { hasPolicies: boolean }) {
           Rate limit service <code>{service}</code> is unavailable: {cause}
         </p>
       ))}
+      {data?.state !== undefined && <UnsavedCounters state={data.state} at={data.at} />}
       {data?.counters.length === 0 && <p>No window is open: every limit has its full amount.</p>}
       {data !== undefined && data.counters.length > 0 && (
         <LimitTable caption="Local limits, in this replica" rows={countedRows(data.counters)} />

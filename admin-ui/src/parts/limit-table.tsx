@@ -129,12 +129,15 @@ function Used({ row: { counter, limit } }: { row: LimitRow }) {
   const { counts, amount, burst } = limit;
   const capacity = counter?.limit ?? amount + burst;
   const used = counter?.used ?? 0;
+  // All that is used of a limit of concurrent requests is in progress.
+  const held = counts === "concurrent" ? 0 : (counter?.held ?? 0);
   return (
     <div class="used">
       <Gauge share={used / capacity} tone={counter === undefined ? "good" : (rowTone(counter) ?? "good")} />{" "}
       <span class="whole">
         {counts === "spend" ? moneyText(used) : formatCount(used)} of {describeUnits(capacity, counts)}
       </span>
+      {held > 0 && <div class="note">{describeUnits(held, counts)} held by requests in progress</div>}
     </div>
   );
 }

@@ -341,8 +341,9 @@ export class Proxy {
   async #serve(): Promise<readonly Problem[]> {
     const rules = addressRules(this.#options.settings, this.#operatorAddresses);
     this.#addresses = new AddressGuard(rules);
-    await this.#saved?.start(this.#counterMemory, mainOwner);
+    // Without a configuration, workers serve nothing: they load their code while this thread restores the counters.
     this.#pool.open(rules);
+    await this.#saved?.start(this.#counterMemory, mainOwner);
     return await this.#openSource();
   }
 

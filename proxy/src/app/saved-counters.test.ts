@@ -193,6 +193,44 @@ describe.each(kinds)("a counter of a %s window", (kind, limit) => {
   });
 });
 
+test.each([
+  ["few", 3, 1],
+  ["many", 61, 1],
+  ["many, with many units each,", 61, 1_000_000],
+])(
+  "a sliding window with units in %s sub-windows restores each in its time, after two restarts",
+  async (_, parts, units) => {
+    const limit = tokensLimit({ amount: 2 ** 40, unit: "Days", window: { kind: "Sliding" }, key });
+    const part = day / 60;
+    const first = await start();
+    for (let sent = 0; sent < parts; sent++) {
+      if (sent > 0) clock.advance(part);
+      const decision = compileLimits([limit], first.table).decide(requestOf("ada"), first.nowMs());
+      allowed(decision).reservation.charge(units + sent, first.nowMs());
+    }
+    await stop(first);
+    // No request finds the counter in this process.
+    const second = await start();
+    const all = parts * units + (parts * (parts - 1)) / 2;
+    const counters = ({ table, nowMs }: Process) => [...table.entries(nowMs())].map(({ key, used }) => [key, used]);
+    expect(counters(second)).toEqual([[expect.stringMatching(/^unknown/), all]]);
+    await stop(second);
+    const third = await start();
+    const set = compileLimits([limit], third.table);
+    set.decide(requestOf("ada"), third.nowMs());
+    expect(counters(third)).toEqual([["ada", all]]);
+    // The oldest parts are restored first.
+    clock.advance(day - (parts - 1) * part + part);
+    let left = all;
+    for (let sent = 0; sent < parts; sent++) {
+      left -= units + sent;
+      set.decide(requestOf("ada"), third.nowMs());
+      expect(counters(third), `after part ${sent}`).toEqual(left === 0 ? [] : [["ada", left]]);
+      clock.advance(part);
+    }
+  },
+);
+
 test("charged tokens beyond the limit are kept", async () => {
   const limit = tokensLimit({ amount: 100, unit: "Weeks" });
   const first = await start();

@@ -3,6 +3,7 @@ import { routeTitle } from "@gatewayproxy/runtime/route-key";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import type { Limits, RateLimitService } from "@gatewayproxy/admin-api/limits";
+import { saveCondition } from "@gatewayproxy/admin-api/save-condition";
 import { messagesOf } from "./condition-words.ts";
 
 /** The result of one check. */
@@ -234,18 +235,16 @@ export function examineLimits({ at, counters, countersLeftOut, state, services }
           found: `${atLeast}${used.length} of ${inUse} are used up and deny requests, such as ${used[0]?.policy ?? ""}#${used[0]?.entry ?? 0}`,
           advice: "watch them: proxyctl limits top",
         };
-  return [counterFinding, stateDirectory(state, Date.parse(at)), rateLimitServices(services)];
+  return [counterFinding, stateDirectory(state, at), rateLimitServices(services)];
 }
 
-/** Counters are saved twice a second. After this time without a save, the disk or the main thread is too slow. */
-const maxUnsavedMs = 5_000;
-
-function stateDirectory(state: Limits["state"], nowMs: number): Finding {
+function stateDirectory(state: Limits["state"], at: string): Finding {
   const check = "saved counters";
   if (state === undefined) return { level: "ok", check, found: "none: counters start from zero with the proxy" };
-  const { directory, savedUntil, bytes, isFailing, failures, lastError } = state;
+  const { directory, savedUntil, bytes, failures, lastError } = state;
+  const condition = saveCondition(state, at);
   const until = savedUntil === undefined ? "not saved yet" : `saved until ${savedUntil}`;
-  if (isFailing) {
+  if (condition === "failing") {
     return {
       level: "fail",
       check,
@@ -255,7 +254,7 @@ function stateDirectory(state: Limits["state"], nowMs: number): Finding {
     };
   }
   const found = `${directory}: ${until}, ${bytes} bytes`;
-  if (savedUntil === undefined || nowMs - Date.parse(savedUntil) > maxUnsavedMs) {
+  if (condition === "late") {
     return { level: "warn", check, found, advice: "check the load of the node and the latency of the disk" };
   }
   const past = lastError === undefined ? "" : `; failed until ${lastError.at}: ${lastError.message}`;

@@ -6,7 +6,10 @@ const gatewayApi = "gateway.networking.k8s.io/v1";
 const proxyApi = "gatewayproxy.dev/v1alpha1";
 
 /** A Gateway on the tests' port, with its ConfigMap of parameters. */
-export function gateway(name: string, { replicas = 2 } = {}): readonly object[] {
+export function gateway(
+  name: string,
+  { replicas = 2, parameters = {} }: { replicas?: number; parameters?: Readonly<Record<string, string>> } = {},
+): readonly object[] {
   return [
     {
       apiVersion: "v1",
@@ -15,6 +18,7 @@ export function gateway(name: string, { replicas = 2 } = {}): readonly object[] 
       data: {
         deployment: JSON.stringify({ spec: { replicas } }),
         service: JSON.stringify({ spec: { type: "NodePort", ports: [{ port: 8080, nodePort: testPort.node }] } }),
+        ...parameters,
       },
     },
     {

@@ -31,14 +31,17 @@ import {
   kinds,
   kindShift,
   offsets,
+  packedRow,
   shared,
   sliding,
+  slotOf,
   stateMask,
   textBytes,
+  textLengthOf,
   textMask,
   textShift,
-  unknownText,
 } from "./counter-slot.ts";
+import { unpackRow } from "./packed-row.ts";
 import {
   msToReset,
   settleFixed,
@@ -245,29 +248,21 @@ export class CounterTable {
    * bucket's lock.
    */
   find(id: CounterId): number {
-    const words = this.#words;
-    const first = id.bucket * ways;
-    for (let slot = first; slot < first + ways; slot++) {
-      const base = slot * slotWords;
-      const fingerprint = base + offsets.word.fingerprint;
-      if (
-        words[fingerprint] === id.a &&
-        words[fingerprint + 1] === id.b &&
-        words[fingerprint + 2] === id.c &&
-        words[fingerprint + 3] === id.d
-      ) {
-        const state = words[base + offsets.word.state] ?? empty;
-        if (state === empty) continue;
-        if (((state >> textShift) & textMask) === unknownText) this.#writeText(slot, id, state);
-        return slot;
-      }
-    }
-    return -1;
+    const slot = slotOf(this.#words, id.bucket * ways, ways, id);
+    if (slot === -1) return -1;
+    const state = this.#words[slot * slotWords + offsets.word.state] ?? empty;
+    if (state === empty) return -1;
+    if (textLengthOf(state) > textBytes) this.#complete(slot, id, state);
+    return slot;
   }
 
-  /** Adds the text of the key to a counter that was read from a file. */
-  #writeText(slot: number, { key = "" }: CounterId, state: number): void {
-    const length = this.#text.write(key, slot * slotBytes + offsets.byte.text, textBytes);
+  /** Gives a counter that was read from a file its row and the text of its key. */
+  #complete(slot: number, { key = "" }: CounterId, state: number): void {
+    const text = slot * slotBytes + offsets.byte.text;
+    const row = slot * this.#rowWords;
+    if (textLengthOf(state) === packedRow)
+      unpackRow(this.#text, text, this.#rows.subarray(row, row + countedSubWindows));
+    const length = this.#text.write(key, text, textBytes);
     this.#words[slot * slotWords + offsets.word.state] = (state & ~(textMask << textShift)) | (length << textShift);
   }
 
@@ -292,6 +287,10 @@ export class CounterTable {
     if (kind === fixed) return;
     window.lengthMs = this.#windowMsOf(slot);
     if (kind !== sliding) return;
+    if (textLengthOf(this.#words[slot * slotWords + offsets.word.state] ?? empty) === packedRow) {
+      unpackRow(this.#text, slot * slotBytes + offsets.byte.text, window.subWindowUnits);
+      return;
+    }
     const row = slot * this.#rowWords;
     for (let place = 0; place < countedSubWindows; place++) window.subWindowUnits[place] = this.#rows[row + place] ?? 0;
   }
@@ -434,9 +433,10 @@ export class CounterTable {
 
   /** Returns the text of the key; undefined for a shared counter. */
   #textOf(slot: number): string | undefined {
-    if (this.#stateOf(slot) !== keyed) return undefined;
-    const length = ((this.#words[slot * slotWords + offsets.word.state] ?? 0) >> textShift) & textMask;
-    if (length === unknownText) {
+    const state = this.#words[slot * slotWords + offsets.word.state] ?? empty;
+    if ((state & stateMask) !== keyed) return undefined;
+    const length = textLengthOf(state);
+    if (length > textBytes) {
       const fingerprint = this.#words[slot * slotWords + offsets.word.fingerprint] ?? 0;
       return `unknown ${(fingerprint >>> 0).toString(16).padStart(8, "0")}`;
     }
@@ -463,9 +463,10 @@ export class CounterTable {
     const byEntry = new Map<string, EntryUsage>();
     for (let slot = 0; slot < this.capacity; slot++) {
       if (slot % slotsOfUsageStep === slotsOfUsageStep - 1) yield;
-      if (this.#stateOf(slot) === empty) continue;
+      const state = this.#words[slot * slotWords + offsets.word.state] ?? empty;
+      if (state === empty) continue;
       const { used } = this.#settledWindow(slot, nowMs);
-      if (used === 0) continue;
+      if (used === 0 || this.#words[slot * slotWords + offsets.word.state] !== state) continue;
       const label = this.#labelOfSlot(slot);
       const before = byEntry.get(label) ?? { used: 0, most: 0 };
       byEntry.set(label, { used: before.used + used, most: Math.max(before.most, used) });

@@ -16,7 +16,13 @@ import {
   slotWords,
   ways,
 } from "@gatewayproxy/runtime/counter-memory";
-import { countedSubWindows, placeOf, subWindowStartMs, subWindows } from "@gatewayproxy/runtime/sliding-window";
+import {
+  countedSubWindows,
+  placeOf,
+  subWindowAt,
+  subWindowStartMs,
+  subWindows,
+} from "@gatewayproxy/runtime/sliding-window";
 import {
   bytesBeforeText,
   calendar,
@@ -26,13 +32,17 @@ import {
   keyed,
   kindShift,
   offsets,
+  packedRow,
   shared,
   sliding,
+  slotOf,
   stateMask,
+  textLengthOf,
   textShift,
   unknownText,
 } from "./counter-slot.ts";
-import { settleFixed, settleSliding, type Window } from "./window.ts";
+import { packRow, SparseRow, unpackRow } from "./packed-row.ts";
+import { settleFixed, type Window } from "./window.ts";
 
 /** Windows up to this length are not saved. */
 const maxUnsavedSeconds = 60;
@@ -45,8 +55,8 @@ const bucketsOfStep = 4_096;
 
 const fingerprintWord: number = offsets.word.fingerprint;
 const stateWord: number = offsets.word.state;
-/** Of a text that is not stored. */
-const textWord = offsets.byte.text / 4;
+const windowWord: number = offsets.word.windowSeconds;
+const textByte: number = offsets.byte.text;
 const recordNumbers = bytesBeforeText / 8;
 const recordWords = bytesBeforeText / 4;
 
@@ -73,13 +83,15 @@ export class SavedSlots {
   readonly #marks: Uint8Array;
   /** The marks, four in each number. */
   readonly #marksByFour: Uint32Array;
-  readonly #scratch: Window = {
-    used: 0,
-    startMs: 0,
-    lengthMs: 0,
-    epoch: 0,
-    subWindowUnits: new Uint32Array(countedSubWindows),
-  };
+  readonly #numbers: Float64Array;
+  readonly #words: Int32Array;
+  /** By bucket, during a restore. Those in use come first; no others are read, as each read of a slot is a miss of the cache. */
+  readonly #slotsInUse: Uint8Array;
+  /** Scratch space. */
+  readonly #row = new Uint32Array(countedSubWindows);
+  readonly #sparseRow = new SparseRow();
+  readonly #fingerprint = { a: 0, b: 0, c: 0, d: 0 };
+  readonly #scratch: Window = { used: 0, startMs: 0, lengthMs: 0, epoch: 0, subWindowUnits: this.#row };
 
   /**
    * @param memory Made by `createCounters` with a seed.
@@ -89,6 +101,9 @@ export class SavedSlots {
     this.#memory = new CounterMemory(memory, owner);
     if (this.#memory.marks === undefined) throw new TypeError("the memory of the counters has no marks");
     this.#marks = this.#memory.marks;
+    this.#numbers = this.#memory.numbers;
+    this.#words = this.#memory.words;
+    this.#slotsInUse = new Uint8Array(this.#memory.buckets);
     this.#marksByFour = new Uint32Array(memory, this.#marks.byteOffset, this.#marks.length / 4);
   }
 
@@ -143,29 +158,34 @@ export class SavedSlots {
 
   #isSaved(slot: number): boolean {
     const word = slot * slotWords;
-    const state = this.#memory.words[word + offsets.word.state] ?? empty;
+    const state = this.#words[word + stateWord] ?? empty;
     if ((state & stateMask) === empty) return false;
-    const seconds = (this.#memory.words[word + offsets.word.windowSeconds] ?? 0) >>> 0;
+    const seconds = (this.#words[word + windowWord] ?? 0) >>> 0;
     return kindOf(state) !== concurrent && seconds > maxUnsavedSeconds;
   }
 
   #copy(slot: number, writer: RecordWriter): void {
+    const { text, rows, rowWords } = this.#memory;
     const start = slot * slotBytes;
-    writer.addSlot(this.#memory.text.subarray(start, start + bytesBeforeText));
-    const { words, rows, rowWords } = this.#memory;
-    if (kindOf(words[slot * slotWords + offsets.word.state] ?? 0) !== sliding) return;
-    writer.addUnits(rows.subarray(slot * rowWords, slot * rowWords + countedSubWindows));
+    writer.addSlot(text.subarray(start, start + bytesBeforeText));
+    const state = this.#words[slot * slotWords + stateWord] ?? empty;
+    if (kindOf(state) !== sliding) return;
+    const row = this.#row;
+    if (textLengthOf(state) === packedRow) unpackRow(text, start + textByte, row);
+    else row.set(rows.subarray(slot * rowWords, slot * rowWords + countedSubWindows));
+    writer.addUnits(row);
   }
 
   /**
-   * Puts the counters of records into the memory, in place of their earlier records. No other thread may use the memory.
+   * Puts the counters of records into memory that had none before the first call, in place of their earlier records. No other
+   * thread may use the memory meanwhile.
    *
    * @param records As `changed` and `all` give them, aligned to 8 bytes.
    */
   restore(records: Uint8Array, times: RecordTimes, counts: RestoreCounts): void {
     const numbers = new Float64Array(records.buffer, records.byteOffset, records.byteLength / 8);
     const words = new Int32Array(records.buffer, records.byteOffset, records.byteLength / 4);
-    const record: SavedRecord = { numbers, words, at: 0, kind: fixed, next: 0 };
+    const record: SavedRecord = { numbers, words, at: 0, kind: fixed, used: 0, startMs: 0, next: 0 };
     while (record.at < numbers.length) {
       this.#read(record, times);
       this.#restore(record, times.shiftMs, counts);
@@ -173,90 +193,88 @@ export class SavedSlots {
     }
   }
 
-  /** Reads the settled window of a record into the scratch space, and finds the next record. */
+  /** Reads the settled window of a record, and finds the next record. */
   #read(record: SavedRecord, { shiftMs, nowMs, wallMs }: RecordTimes): void {
     const { numbers, words, at } = record;
-    const window = this.#scratch;
-    const windowMs = ((words[at * 2 + offsets.word.windowSeconds] ?? 0) >>> 0) * 1_000;
-    record.kind = kindOf(words[at * 2 + offsets.word.state] ?? 0);
+    const windowMs = ((words[at * 2 + windowWord] ?? 0) >>> 0) * 1_000;
+    record.kind = kindOf(words[at * 2 + stateWord] ?? 0);
     record.next = at + recordNumbers;
-    window.used = numbers[at + offsets.number.used] ?? 0;
-    window.startMs = numbers[at + offsets.number.startMs] ?? 0;
+    record.used = numbers[at + offsets.number.used] ?? 0;
+    record.startMs = numbers[at + offsets.number.startMs] ?? 0;
     if (record.kind === sliding) {
-      record.next = this.#readUnits(record, windowMs, shiftMs);
-      if (window.used > 0) settleSliding(window, windowMs, nowMs);
+      this.#readUnits(record, windowMs, shiftMs, nowMs);
     } else if (record.kind === calendar) {
-      if (wallMs >= window.startMs + windowMs) window.used = 0;
+      if (wallMs >= record.startMs + windowMs) record.used = 0;
     } else {
-      window.startMs += shiftMs;
+      const window = this.#scratch;
+      window.used = record.used;
+      window.startMs = record.startMs + shiftMs;
       settleFixed(window, numbers[at + offsets.number.refill] ?? 0, windowMs, nowMs);
+      record.used = window.used;
+      record.startMs = window.startMs;
     }
   }
 
   /**
-   * Moves sub-windows to those of the present clock. Where they do not begin at the same times, units count for the later one, so
-   * that none is restored early. Returns the place of the next record.
+   * Reads the sub-windows that are not over, and moves them to those of the present clock. Where these do not begin at the same
+   * times, units count for the later one, so that none is restored early.
    */
-  #readUnits({ words, at }: SavedRecord, windowMs: number, shiftMs: number): number {
-    const window = this.#scratch;
+  #readUnits(record: SavedRecord, windowMs: number, shiftMs: number, nowMs: number): void {
+    const { words, at } = record;
+    const row = this.#sparseRow;
+    row.length = 0;
     const shift = Math.ceil((shiftMs * subWindows) / windowMs);
+    const newest = Math.round((record.startMs * subWindows) / windowMs);
+    const newestPlace = placeOf(newest);
+    // Older ones are over.
+    const oldest = subWindowAt(nowMs, windowMs) - subWindows;
     const first = at * 2 + recordWords;
     let next = first + 2;
-    window.subWindowUnits.fill(0);
     for (let half = 0; half < 2; half++) {
       for (let bits = words[first + half] ?? 0; bits !== 0; bits &= bits - 1) {
         const place = half * 32 + 31 - Math.clz32(bits & -bits);
-        window.subWindowUnits[placeOf(place + shift)] = (words[next++] ?? 0) >>> 0;
+        const units = (words[next++] ?? 0) >>> 0;
+        const age = newestPlace - place + (place > newestPlace ? countedSubWindows : 0);
+        const subWindow = newest - age + shift;
+        if (subWindow >= oldest) row.add(placeOf(subWindow), units);
+        else record.used = Math.max(0, record.used - units);
       }
     }
-    const newest = Math.round((window.startMs * subWindows) / windowMs);
-    window.startMs = subWindowStartMs(newest + shift, windowMs);
-    return Math.ceil(next / 2);
+    record.startMs = subWindowStartMs(newest + shift, windowMs);
+    record.next = Math.ceil(next / 2);
   }
 
   #restore(record: SavedRecord, shiftMs: number, counts: RestoreCounts): void {
-    const { numbers, words, at } = record;
-    const fingerprint = at * 2 + offsets.word.fingerprint;
-    const bucket = bucketOfFingerprint(words[fingerprint + 3] ?? 0, this.#memory.buckets);
+    const { numbers, words, at, used } = record;
+    const fingerprint = at * 2 + fingerprintWord;
+    const id = this.#fingerprint;
+    id.a = words[fingerprint] ?? 0;
+    id.b = words[fingerprint + 1] ?? 0;
+    id.c = words[fingerprint + 2] ?? 0;
+    id.d = words[fingerprint + 3] ?? 0;
+    const bucket = bucketOfFingerprint(id.d, this.#memory.buckets);
     const lastUsedMs = (numbers[at + offsets.number.lastUsedMs] ?? 0) + shiftMs;
-    const { used } = this.#scratch;
-    let slot = this.#find(bucket, words, fingerprint);
-    if (slot === -1) {
-      if (used === 0) return;
+    const inUse = this.#slotsInUse[bucket] ?? 0;
+    let slot = slotOf(this.#words, bucket * ways, inUse, id);
+    if (slot !== -1) {
+      if (this.#usedIn(slot) > 0) counts.restored--;
+    } else if (used === 0) {
+      return;
+    } else if (inUse < ways) {
+      this.#slotsInUse[bucket] = inUse + 1;
+      slot = bucket * ways + inUse;
+    } else {
       slot = this.#oldest(bucket, lastUsedMs);
-      if (this.#usedIn(slot) > 0) counts.leftOut++;
+      if (slot === -1 || this.#usedIn(slot) > 0) counts.leftOut++;
       if (slot === -1) return;
+      if (this.#usedIn(slot) > 0) counts.restored--;
     }
-    if (this.#usedIn(slot) > 0) counts.restored--;
     if (used > 0) counts.restored++;
     this.#write(slot, record, lastUsedMs);
   }
 
-  /** A missing slot is in use by another counter. */
   #usedIn(slot: number): number {
-    return slot === -1 ? Infinity : (this.#memory.numbers[slot * slotNumbers + offsets.number.used] ?? 0);
-  }
-
-  /** Returns the slot of a counter, or the first free one after those in use; -1 if there is neither. */
-  #find(bucket: number, record: Int32Array, fingerprint: number): number {
-    const { words } = this.#memory;
-    const first = bucket * ways;
-    // A write without a read before it, so that the operating system provides the page at once, and not a page of zeros first.
-    words[first * slotWords + textWord] = 0;
-    for (let slot = first; slot < first + ways; slot++) {
-      const word = slot * slotWords;
-      if (words[word + offsets.word.state] === empty) return slot;
-      const own = word + offsets.word.fingerprint;
-      if (
-        words[own] === record[fingerprint] &&
-        words[own + 1] === record[fingerprint + 1] &&
-        words[own + 2] === record[fingerprint + 2] &&
-        words[own + 3] === record[fingerprint + 3]
-      ) {
-        return slot;
-      }
-    }
-    return -1;
+    return this.#numbers[slot * slotNumbers + offsets.number.used] ?? 0;
   }
 
   /** Returns the slot of the counter used longest ago; -1 if no counter was used before `lastUsedMs`. */
@@ -264,9 +282,8 @@ export class SavedSlots {
     let oldest = -1;
     let oldestMs = lastUsedMs;
     for (let slot = bucket * ways; slot < (bucket + 1) * ways; slot++) {
-      const number = slot * slotNumbers;
-      if (this.#memory.numbers[number + offsets.number.used] === 0) return slot;
-      const usedMs = this.#memory.numbers[number + offsets.number.lastUsedMs] ?? 0;
+      if (this.#usedIn(slot) === 0) return slot;
+      const usedMs = this.#numbers[slot * slotNumbers + offsets.number.lastUsedMs] ?? 0;
       if (usedMs >= oldestMs) continue;
       oldest = slot;
       oldestMs = usedMs;
@@ -274,41 +291,46 @@ export class SavedSlots {
     return oldest;
   }
 
-  #write(slot: number, { numbers, words, at, kind }: SavedRecord, lastUsedMs: number): void {
-    const memory = this.#memory;
+  #write(slot: number, { numbers, words, at, kind, used, startMs }: SavedRecord, lastUsedMs: number): void {
     const number = slot * slotNumbers;
-    memory.numbers[number + offsets.number.used] = this.#scratch.used;
-    memory.numbers[number + offsets.number.startMs] = this.#scratch.startMs;
-    memory.numbers[number + offsets.number.refill] = numbers[at + offsets.number.refill] ?? 0;
-    memory.numbers[number + offsets.number.lastUsedMs] = lastUsedMs;
+    this.#numbers[number + offsets.number.used] = used;
+    this.#numbers[number + offsets.number.startMs] = startMs;
+    this.#numbers[number + offsets.number.refill] = numbers[at + offsets.number.refill] ?? 0;
+    this.#numbers[number + offsets.number.lastUsedMs] = lastUsedMs;
     const word = slot * slotWords;
-    const isNew = memory.words[word + stateWord] === empty;
     // The fingerprint, the entry and the length of the window.
-    for (let each = fingerprintWord; each < stateWord; each++) memory.words[word + each] = words[at * 2 + each] ?? 0;
-    const holder = (words[at * 2 + offsets.word.state] ?? 0) & stateMask;
-    const text = holder === keyed ? unknownText << textShift : 0;
+    for (let each = fingerprintWord; each < stateWord; each++) this.#words[word + each] = words[at * 2 + each] ?? 0;
+    const holder = (words[at * 2 + stateWord] ?? 0) & stateMask;
+    const isPacked = kind === sliding && this.#writeUnits(slot);
+    const length = isPacked ? packedRow : holder === keyed ? unknownText : 0;
     // No request in progress remembers an epoch.
-    memory.words[word + offsets.word.state] = (holder === keyed ? keyed : shared) | (kind << kindShift) | text;
-    if (kind === sliding) this.#writeUnits(slot * memory.rowWords, isNew);
+    this.#words[word + stateWord] = (holder === keyed ? keyed : shared) | (kind << kindShift) | (length << textShift);
   }
 
-  /** The row of a new slot is zero, and few of its sub-windows have units. */
-  #writeUnits(row: number, isNew: boolean): void {
-    const { rows } = this.#memory;
-    const { subWindowUnits } = this.#scratch;
-    for (let place = 0; place < countedSubWindows; place++) {
-      const units = subWindowUnits[place] ?? 0;
-      if (units > 0 || !isNew) rows[row + place] = units;
-    }
+  /**
+   * Returns whether the row is packed in the slot. Else it is in its place, for which the operating system has to provide a page: at
+   * a start with many counters that takes longer than everything else.
+   */
+  #writeUnits(slot: number): boolean {
+    const start = slot * slotBytes;
+    if (packRow(this.#sparseRow, this.#memory.text, start + textByte, start + slotBytes)) return true;
+    const { rows, rowWords } = this.#memory;
+    const row = slot * rowWords;
+    rows.fill(0, row, row + countedSubWindows);
+    const { length, places, units } = this.#sparseRow;
+    for (let index = 0; index < length; index++) rows[row + (places[index] ?? 0)] = units[index] ?? 0;
+    return false;
   }
 }
 
-/** Records, and the place of one of them in `numbers`. */
+/** Records, and the place of one of them in `numbers`, with its settled window. */
 interface SavedRecord {
   readonly numbers: Float64Array;
   readonly words: Int32Array;
   at: number;
   kind: number;
+  used: number;
+  startMs: number;
   next: number;
 }
 
