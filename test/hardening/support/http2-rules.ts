@@ -135,7 +135,7 @@ class RuleReader {
         break;
       case type.priority:
         if (stream === 0) this.#must.add(code.protocol);
-        // §6.3 makes the size an error of the stream, and §5.3.2 tells to ignore the rest.
+        // §6.3 makes the size an error of the stream, and §5.3.2 deprecates the rest.
         this.#may.add(payload.length === 5 ? code.protocol : code.frameSize);
         break;
       case type.rst:
