@@ -185,6 +185,9 @@ async function compareIdle(
   return samples;
 }
 
+/** A peer with all routes needs long on a busy machine. */
+const readyMs = 120_000;
+
 /** Memory varies little between processes. */
 const idleRounds = 3;
 
@@ -207,7 +210,7 @@ async function runCase(
     port: listeners[benchCase.listener],
   }));
   for (const { program, listeners } of started) {
-    await untilReady(program, () => validate(benchCase, listeners[benchCase.listener], backendPort));
+    await untilReady(program, () => validate(benchCase, listeners[benchCase.listener], backendPort), readyMs);
   }
   return measureCase(benchCase, targets, { ...options, folder });
 }
