@@ -33,6 +33,8 @@ export interface BenchCase {
   readonly bodyBytes?: number;
   /** The number of different values of `keyHeader`, in turn; absent: the header is not sent. */
   readonly keys?: number;
+  /** The worker threads of each peer; absent: those of `--workers`. */
+  readonly workers?: number;
 }
 
 /** The request header that the limit of the listener `keyed` counts by. */
@@ -74,7 +76,8 @@ const twelveHeaders = {
   "x-tenant": "acme",
 };
 
-const plain: BenchCase = {
+/** A request without a body on 64 connections. */
+export const plain: BenchCase = {
   name: "plain",
   title: "plain HTTP/1.1",
   listener: "plain",
@@ -143,7 +146,7 @@ export const benchCases: readonly BenchCase[] = [
   { ...plain, name: "websocket", title: "WebSocket messages, there and back", path: "/ws", load: "websocket" },
 ];
 
-/** Cases of `--scale`: many routes, many keys, and long bodies. The first is what the others are compared with. */
+/** Cases of `--scale`: many routes, many keys, long bodies, and several workers. The first is what the others are compared with. */
 export const scaleCases: readonly BenchCase[] = [
   plain,
   {
@@ -171,4 +174,6 @@ export const scaleCases: readonly BenchCase[] = [
     bodyBytes: largeBytes,
     connections: 4,
   },
+  { ...plain, name: "workers-2", title: "plain, 2 workers", workers: 2 },
+  { ...plain, name: "workers-4", title: "plain, 4 workers", workers: 4 },
 ];

@@ -3,13 +3,14 @@
  * the last full run and explains the method; `--help` lists the options.
  */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
-import { TestAuthority } from "../support/certificates.ts";
+import { type Certificate, TestAuthority } from "../support/certificates.ts";
 import { requireProgram } from "../support/programs.ts";
 import { startBackends, type BackendPorts } from "./backend.ts";
-import { type BenchCase, hostOfRoute, listenerNames, routeCount } from "./cases.ts";
+import { type BenchCase, hostOfRoute, listenerNames, plain, routeCount } from "./cases.ts";
+import { idleConnections, type IdleSample, measureIdle, renderIdle } from "./idle.ts";
 import { type LimitPath, startLimitPath, startLimitService } from "./limit-service.ts";
 import { describeObservation, describeRun, describeScale } from "./method.ts";
 import { measureCase, type CaseResult } from "./measure.ts";
@@ -24,7 +25,7 @@ import {
   withoutHeapSampling,
   withoutTraceHook,
 } from "./peers/gateway-proxy.ts";
-import type { ListenerPorts, Peer } from "./peers/peer.ts";
+import type { ListenerPorts, Peer, PeerSetup } from "./peers/peer.ts";
 import { freePorts, startProgram, untilReady, type RunningProgram } from "./process.ts";
 import { renderTable, writeSection } from "./report.ts";
 import { validate } from "./validate.ts";
@@ -58,8 +59,11 @@ async function main(options: BenchOptions): Promise<void> {
   const running: RunningProgram[] = [];
   const [loadBefore = 0] = loadavg();
   try {
-    const results = await compare(chosen, options, folder, running);
-    const table = renderTable(results, chosen[0]?.name ?? "");
+    const surroundings = await startSurroundings(options, folder, running);
+    const results = await compare(chosen, options, surroundings);
+    const tables = results.length === 0 ? [] : [renderTable(results, chosen[0]?.name ?? "")];
+    if (options.measuresIdle) tables.push(renderIdle(await compareIdle(chosen, options, surroundings)));
+    const table = tables.join("\n\n");
     console.log(`\n${table}`);
     if (options.isQuick) console.log("\nA quick run only shows that everything runs; its results have no meaning.");
     if (options.isFull) publish(options, loadBefore, chosen, table);
@@ -90,13 +94,24 @@ function describe(options: BenchOptions, chosen: readonly Peer[], loadBefore: nu
   }
 }
 
-/** Starts everything, adding it to `running` for the caller to stop, and runs the cases one after the other. */
-async function compare(
-  chosen: readonly Peer[],
-  options: BenchOptions,
+/** The programs that all peers share, and what a peer is started with. */
+interface Surroundings {
+  readonly folder: string;
+  readonly backends: BackendPorts;
+  readonly certificate: Certificate;
+  readonly limitServicePort: number;
+  readonly collectorPort: number;
+  readonly hosts: readonly string[];
+  readonly needsPaths: boolean;
+  /** Gets all programs, for the caller to stop. */
+  readonly running: RunningProgram[];
+}
+
+async function startSurroundings(
+  { cases }: BenchOptions,
   folder: string,
   running: RunningProgram[],
-): Promise<readonly CaseResult[]> {
+): Promise<Surroundings> {
   const [staticPort = 0, streamPort = 0, webSocketPort = 0, limitServicePort = 0, collectorPort = 0] =
     await freePorts(5);
   const backends: BackendPorts = { staticPort, streamPort, webSocketPort };
@@ -104,33 +119,77 @@ async function compare(
   running.push(...startBackends(folder, backends), startLimitService(folder, limitServicePort));
   const sink = join(import.meta.dirname, "span-sink.ts");
   running.push(startProgram("span sink", process.execPath, [sink, String(collectorPort)]));
-  const started: StartedPeer[] = [];
-  const needsRoutes = options.cases.some(({ listener }) => listener === "routes");
+  const needsRoutes = cases.some(({ listener }) => listener === "routes");
   const hosts = Array.from({ length: needsRoutes ? routeCount : 1 }, (_, number) => hostOfRoute(number));
-  const needsPaths = options.cases.some(({ listener }) => listener === "path");
-  for (const peer of chosen) {
-    const [adminPort = 0, ...listening] = await freePorts(1 + listenerNames.length);
-    const own = join(folder, peer.name);
-    mkdirSync(own);
-    const listeners = portsOf(listening);
-    const path = needsPaths
-      ? await startLimitPath(peer.service, join(folder, `${peer.name}-path`), running)
-      : undefined;
-    const { workers } = options;
-    const ports = { adminPort, collectorPort, limitServicePort };
-    const setup = { folder: own, workers, listeners, hosts, backends, certificate, ...ports };
-    const program = peer.start({ ...setup, ownServicePort: path?.port });
-    running.push(program);
-    await untilReady(program, () => peer.prepare?.({ ...setup, ownServicePort: path?.port }) ?? Promise.resolve());
-    started.push({ name: peer.name, program, listeners, path });
-  }
+  const needsPaths = cases.some(({ listener }) => listener === "path");
+  return { folder, backends, certificate, limitServicePort, collectorPort, hosts, needsPaths, running };
+}
+
+async function startPeer(
+  peer: Peer,
+  { folder, needsPaths, running, ...shared }: Surroundings,
+  size: Pick<PeerSetup, "workers" | "connections">,
+): Promise<StartedPeer> {
+  const [adminPort = 0, ...listening] = await freePorts(1 + listenerNames.length);
+  const own = mkdtempSync(join(folder, `${peer.name}-`));
+  const listeners = portsOf(listening);
+  const path = needsPaths ? await startLimitPath(peer.service, `${own}-path`, running) : undefined;
+  const setup = { ...shared, ...size, folder: own, listeners, adminPort, ownServicePort: path?.port };
+  const program = peer.start(setup);
+  running.push(program);
+  await untilReady(program, () => peer.prepare?.(setup) ?? Promise.resolve());
+  return { name: peer.name, program, listeners, path };
+}
+
+/** Starts everything, adding it to `running` for the caller to stop, and runs the cases one after the other. */
+async function compare(
+  chosen: readonly Peer[],
+  options: BenchOptions,
+  surroundings: Surroundings,
+): Promise<readonly CaseResult[]> {
+  const startAll = async (workers: number): Promise<readonly StartedPeer[]> => {
+    const started: StartedPeer[] = [];
+    for (const peer of chosen) started.push(await startPeer(peer, surroundings, { workers }));
+    return started;
+  };
+  const started = options.cases.length === 0 ? [] : await startAll(options.workers);
   const results: CaseResult[] = [];
   for (const benchCase of options.cases) {
     console.error(`${benchCase.name}: ${options.repeats} rounds of ${options.seconds} s`);
-    results.push(await runCase(benchCase, started, backends, { ...options, folder }));
+    const own = benchCase.workers === undefined ? undefined : await startAll(benchCase.workers);
+    results.push(await runCase(benchCase, own ?? started, surroundings, options));
+    for (const { program } of own ?? []) await program.stop();
   }
   return results;
 }
+
+/** Measures each peer in every round in a process of its own. */
+async function compareIdle(
+  chosen: readonly Peer[],
+  { workers, repeats }: BenchOptions,
+  surroundings: Surroundings,
+): Promise<readonly IdleSample[]> {
+  const samples: IdleSample[] = [];
+  for (let round = 0; round < Math.min(repeats, idleRounds); round++) {
+    for (const peer of chosen) {
+      console.error(`idle: round ${round + 1}, ${peer.name}`);
+      const { name, program, listeners } = await startPeer(peer, surroundings, {
+        workers,
+        connections: idleConnections,
+      });
+      await untilReady(program, () => validate(plain, listeners.plain, surroundings.backends.staticPort));
+      samples.push(await measureIdle(name, program, listeners.plain));
+      await program.stop();
+    }
+  }
+  return samples;
+}
+
+/** A peer with all routes needs long on a busy machine. */
+const readyMs = 120_000;
+
+/** Memory varies little between processes. */
+const idleRounds = 3;
 
 /** Returns the ports by listener. @param ports as many as there are listeners */
 function portsOf(ports: readonly number[]): ListenerPorts {
@@ -141,8 +200,8 @@ function portsOf(ports: readonly number[]): ListenerPorts {
 async function runCase(
   benchCase: BenchCase,
   started: readonly StartedPeer[],
-  backends: BackendPorts,
-  options: BenchOptions & { readonly folder: string },
+  { backends, folder }: Surroundings,
+  options: BenchOptions,
 ): Promise<CaseResult> {
   const backendPort = benchCase.path.startsWith("/v1/") ? backends.streamPort : backends.staticPort;
   const targets = started.map(({ name, program, listeners, path }) => ({
@@ -151,9 +210,9 @@ async function runCase(
     port: listeners[benchCase.listener],
   }));
   for (const { program, listeners } of started) {
-    await untilReady(program, () => validate(benchCase, listeners[benchCase.listener], backendPort));
+    await untilReady(program, () => validate(benchCase, listeners[benchCase.listener], backendPort), readyMs);
   }
-  return measureCase(benchCase, targets, options);
+  return measureCase(benchCase, targets, { ...options, folder });
 }
 
 try {

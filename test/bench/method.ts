@@ -35,10 +35,10 @@ Written by \`npm run bench\` on ${new Date().toISOString().slice(0, 10)}, commit
 `.trimStart();
 }
 
-/** The text above the table of many routes, many keys and long bodies, with today's date. */
+/** The text above the tables of many routes, keys, workers and connections, and of long bodies, with today's date. */
 export function describeScale({ repeats, seconds, workers }: BenchOptions, loadBefore: number): string {
   return `
-## Many routes, many keys, long bodies
+## Many routes, many keys, long bodies, several workers, idle connections
 
 Written by \`npm run bench -- --scale\` on ${new Date().toISOString().slice(0, 10)}, commit ${describeCommit()}; machine and method as above,
 ${repeats} rounds of ${seconds} s, ${workers} worker, load average before the run ${loadBefore.toFixed(1)}.
@@ -47,6 +47,10 @@ ${repeats} rounds of ${seconds} s, ${workers} worker, load average before the ru
   cost of the other routes for a request.
 - Keys are values of a request header, each with a limit of its own. Envoy keeps them as dynamic descriptors.
 - The figures of messages of 100 MB are for the whole message: 1 ms is 0.01 ns for a byte.
+- In the cases with several workers, each peer is a process of its own with so many worker threads. They share two processors
+  with the load and the backend, so requests/s do not grow with them.
+- Idle connections are opened to a process that was just started, with one request on each. **Above** is the resident memory with
+  them, less that after one connection. The proxy has a \`--max-client-memory\` for so many connections.
 
 `.trimStart();
 }

@@ -14,6 +14,8 @@ export interface BenchOptions {
   readonly workers: number;
   /** The programs have not warmed up, so the results have no meaning. */
   readonly isQuick: boolean;
+  /** Whether to measure the memory of idle connections after the cases. */
+  readonly measuresIdle: boolean;
   /** Names of the peers to run; the first is the one that others are compared with. */
   readonly peers: readonly string[];
   /** Whether this is the whole comparison, whose table is written to the docs. */
@@ -23,9 +25,9 @@ export interface BenchOptions {
 export const usage = `npm run bench -- [options]   compares the proxy with Envoy by CPU time per request
 
   --observation    instead with itself: watched by a trace, without the hook of traces, without heap sampling
-  --scale          under many routes and many keys, and with long bodies
+  --scale          under many routes and many keys, with long bodies, several workers and idle connections
   --cases LIST     of ${benchCases.map((each) => each.name).join(", ")}   (default: all; plain-8 with --observation)
-                   with --scale also ${scaleCases.map((each) => each.name).join(", ")}   (default: these)
+                   with --scale also ${scaleCases.map((each) => each.name).join(", ")}, idle   (default: these)
   --repeats N      rounds per case; each round loads every peer once   (default 7; 31 with --observation)
   --seconds N      load per sample   (default 4; 2 with --observation)
   --workers N      worker threads of each peer   (default 1)
@@ -36,10 +38,18 @@ export const usage = `npm run bench -- [options]   compares the proxy with Envoy
 
 A run with none of these, or with --observation or --scale alone, writes its table to docs/benchmarks.md; any other only prints it.`;
 
+/** In `--cases`, the measurement of idle connections, which is no case of requests. */
+const idleCase = "idle";
+
 /** The defaults, by comparison. */
 const defaults: Readonly<Record<Comparison, Readonly<Record<"peers" | "cases" | "repeats" | "seconds", string>>>> = {
   envoy: { peers: "envoy,ours", cases: benchCases.map(({ name }) => name).join(","), repeats: "7", seconds: "4" },
-  scale: { peers: "envoy,ours", cases: scaleCases.map(({ name }) => name).join(","), repeats: "7", seconds: "4" },
+  scale: {
+    peers: "envoy,ours",
+    cases: [...scaleCases.map(({ name }) => name), idleCase].join(","),
+    repeats: "7",
+    seconds: "4",
+  },
   // Small differences: many short rounds, and few connections, so that requests do not queue on a busy machine.
   observation: { peers: "ours,again,watched,no-hook,no-sampling", cases: "plain-8", repeats: "31", seconds: "2" },
 };
@@ -63,9 +73,11 @@ export function parseOptions(args: readonly string[]): BenchOptions | undefined 
   if (values.help) return undefined;
   const comparison = values.observation ? "observation" : values.scale ? "scale" : "envoy";
   const { peers, cases, repeats, seconds } = { ...defaults[comparison], ...values };
+  const names = cases.split(",");
   return {
     comparison,
-    cases: cases.split(",").map(caseOf),
+    cases: names.filter((name) => name !== idleCase).map(caseOf),
+    measuresIdle: names.includes(idleCase),
     repeats: values.quick ? 1 : positive("--repeats", repeats),
     seconds: values.quick ? 1 : positive("--seconds", seconds),
     warmUpSeconds: values.quick ? 1 : 4,

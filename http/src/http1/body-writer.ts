@@ -1,8 +1,9 @@
 /** Writes a body that is sent in parts, without further framing or in chunks (RFC 9112 §6.2, §7.1). */
 import type { Socket } from "node:net";
-import { joinedBytes, joinText } from "./field-text.ts";
+import type { FieldList } from "../ports.ts";
+import { joinedBytes, joinText, renderFieldLines } from "./field-text.ts";
 
-/** The writer of one body. It does not send trailers; an intermediary may drop them (RFC 9110 §6.5.1). */
+/** The writer of one body. */
 export class BodyWriter {
   readonly #socket: Socket;
   readonly #isChunked: boolean;
@@ -26,8 +27,13 @@ export class BodyWriter {
     return isFlowing;
   }
 
-  /** Ends the body. */
-  end(): void {
-    if (this.#isChunked) this.#socket.write("0\r\n\r\n", "latin1");
+  /**
+   * Ends the body.
+   *
+   * @param trailers not sent after a body with a length, which has no trailer section (RFC 9112 §6.3).
+   * @throws `TypeError` for an invalid name or value, such as one with a line break. Nothing is written then.
+   */
+  end(trailers: FieldList): void {
+    if (this.#isChunked) this.#socket.write(`0\r\n${renderFieldLines(trailers)}\r\n`, "latin1");
   }
 }

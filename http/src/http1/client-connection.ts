@@ -3,7 +3,7 @@
  * ends the connection. Bytes after a response end it too, because they could be read as the next response.
  */
 import type { Socket } from "node:net";
-import type { ClientExchange, ClientExchangeEvents, ClientFailure, ClientRequest } from "../ports.ts";
+import type { ClientExchange, ClientExchangeEvents, ClientFailure, ClientRequest, FieldList } from "../ports.ts";
 import { type Swept, sweepMs } from "../sweep.ts";
 import { Upload, type UploadOwner } from "../upload.ts";
 import {
@@ -367,8 +367,12 @@ class Exchange implements ClientExchange, UploadOwner, BodySink {
     return this.writer?.write(bytes) ?? true;
   }
 
-  endBody(): void {
-    this.writer?.end();
+  endBody(trailers: FieldList): void {
+    try {
+      this.writer?.end(trailers);
+    } catch (error) {
+      this.onUploadFailed("aborted", `the trailers of the request cannot be sent: ${String(error)}`);
+    }
   }
 
   onUploadFailed(kind: "aborted" | "reset", message: string): void {

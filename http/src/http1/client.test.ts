@@ -100,6 +100,48 @@ describe("a body in parts", () => {
     expect(body.isCancelled).toBe(false);
   });
 
+  test("is followed by its trailers (RFC 9112 §7.1.2), which its head may announce (RFC 9110 §6.6.2)", async () => {
+    const { send, text } = await connectToServer();
+    const body = new TestBody();
+    send({ method: "POST", fields: ["Host", "a", "trailer", "x-sum"], body });
+    await turn();
+    body.receiver?.onData(Buffer.from("one"));
+    body.receiver?.onEnd(["x-sum", "1", "x-note", "2"]);
+    await expect.poll(text).toMatch(/\r\n\r\n3\r\none\r\n0\r\nx-sum: 1\r\nx-note: 2\r\n\r\n$/);
+    expect(text()).toContain("\r\ntrailer: x-sum\r\ntransfer-encoding: chunked\r\n");
+  });
+
+  test("with a length has no trailers, and its head announces none (RFC 9112 §6.3)", async () => {
+    const { peer, send, text } = await connectToServer();
+    const body = new TestBody();
+    const { over, received } = send({ method: "POST", fields: ["content-length", "3", "trailer", "x-sum"], body });
+    await turn();
+    body.receiver?.onData(Buffer.from("one"));
+    body.receiver?.onEnd(["x-sum", "1"]);
+    await expect.poll(text).toMatch(/content-length: 3\r\n\r\none$/);
+    peer.write(ok);
+    await over;
+    expect([received.body, text().includes("x-sum")]).toEqual(["ok", false]);
+  });
+
+  test.each([
+    ["x-a\r\nb", "1"],
+    ["x-a", "1\r\nb: 2"],
+    ["x-a", "1\n\nGET / HTTP/1.1"],
+    ["", "1"],
+  ])("with the trailer %j: %j, which cannot be sent, closes the connection without its end", async (name, value) => {
+    const { send, state, text } = await connectToServer();
+    const body = new TestBody();
+    const { over, received } = send({ method: "POST", body });
+    await turn();
+    body.receiver?.onData(Buffer.from("one"));
+    body.receiver?.onEnd([name, value]);
+    await over;
+    expect(received.failure?.kind).toBe("aborted");
+    await expect.poll(() => state.isClosed).toBe(true);
+    expect(text()).not.toMatch(/\r\n0\r\n/);
+  });
+
   test("is sent with its length if that is known", async () => {
     const { peer, send, text } = await connectToServer();
     const body = new TestBody();

@@ -23,6 +23,8 @@ export function renderRequest(request: ClientRequest): RenderedRequest {
   const { method, path, fields, body, upgrade } = request;
   let host = "";
   let lines = "";
+  /** The lines of `trailer`: only a body in chunks has a trailer section (RFC 9112 §7.1). */
+  let trailerLines = "";
   let announced: string | undefined;
   for (let at = 0; at + 1 < fields.length; at += 2) {
     const name = fields[at] ?? "";
@@ -44,19 +46,24 @@ export function renderRequest(request: ClientRequest): RenderedRequest {
         break;
       case letters.t:
         if (isNamed(name, "transfer-encoding")) continue;
-        break;
+        if (!isNamed(name, "trailer")) break;
+        trailerLines += fieldLine(name, value);
+        continue;
       case letters.u:
         if (isNamed(name, "upgrade")) continue;
     }
     lines += fieldLine(name, value);
   }
   const bodyLength = requestBodyLength(body, announced);
-  const text = `${method} ${path} HTTP/1.1\r\n${host}${lines}${framingLine(method, bodyLength, announced)}`;
+  const framing =
+    bodyLength === undefined ? `${trailerLines}${chunkedLine}` : lengthLine(method, bodyLength, announced);
+  const text = `${method} ${path} HTTP/1.1\r\n${host}${lines}${framing}`;
   if (upgrade === undefined) return { text: `${text}\r\n`, bodyLength };
   return { text: `${text}connection: upgrade\r\n${fieldLine("upgrade", upgrade)}\r\n`, bodyLength };
 }
 
-function framingLine(method: string, bodyLength: number | undefined, announced: string | undefined): string {
-  if (bodyLength === undefined) return "transfer-encoding: chunked\r\n";
+const chunkedLine = "transfer-encoding: chunked\r\n";
+
+function lengthLine(method: string, bodyLength: number, announced: string | undefined): string {
   return needsLength(method, bodyLength, announced) ? `content-length: ${bodyLength}\r\n` : "";
 }

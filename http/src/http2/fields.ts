@@ -22,6 +22,18 @@ export function fieldSectionError(fields: readonly string[]): string | undefined
   return undefined;
 }
 
+/**
+ * Returns the first error in trailers: as `fieldSectionError`, and for a field of the framing or the routing of the
+ * message, which a trailer section must not have (RFC 9110 §6.5.1). HTTP/1 rejects the same ones.
+ */
+export function trailerSectionError(fields: readonly string[]): string | undefined {
+  for (let index = 0; index < fields.length; index += 2) {
+    const name = fields[index];
+    if (name === "content-length" || name === "host") return `${name} in the trailers`;
+  }
+  return fieldSectionError(fields);
+}
+
 /** Whether a name has only lower-case token characters (RFC 9110 §5.6.2). A late pseudo-header field has a colon. */
 function isFieldName(name: string): boolean {
   return /^[!#$%&'*+\-.^_`|~0-9a-z]+$/.test(name);

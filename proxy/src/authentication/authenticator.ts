@@ -56,10 +56,13 @@ export class Authenticator {
   readonly #policies: readonly CompiledAuthentication[];
   /** Fields that are not forwarded to the backend. */
   readonly removes: readonly ApiKeySource[];
+  /** All fields that may hold a credential. */
+  readonly reads: readonly ApiKeySource[];
 
   /** @param policies of the Gateway, the listener, the route and the rule, in that order. */
   constructor(policies: readonly CompiledAuthentication[]) {
     this.#policies = policies;
+    this.reads = policies.flatMap(({ authentication }) => fieldsOf(authentication));
     this.removes = policies.flatMap(({ authentication }) =>
       authentication.forward === "Remove" ? fieldsOf(authentication) : [],
     );

@@ -26,6 +26,7 @@ function variant(name: string, preload?: string, envOf: (setup: PeerSetup) => En
         ...["--workers", String(setup.workers)],
         ...["--listen-address", "127.0.0.1"],
         ...["--access-log", "off"],
+        ...(setup.connections === undefined ? [] : ["--max-client-memory", clientMemoryFor(setup.connections)]),
         ...["--stats-address", "127.0.0.1:0"],
         ...["--readiness-address", "127.0.0.1:0"],
         ...["--admin-address", `127.0.0.1:${setup.adminPort}`],
@@ -33,6 +34,11 @@ function variant(name: string, preload?: string, envOf: (setup: PeerSetup) => En
       return startProgram("gateway-proxy", process.execPath, args, envOf(setup));
     },
   };
+}
+
+/** Returns the MiB for connections without TLS: each counts 16 KiB, and connections may use two thirds. */
+function clientMemoryFor(connections: number): string {
+  return String(Math.ceil((connections * 16 * 3) / (2 * 1024)) + 1);
 }
 
 /** As it ships. */

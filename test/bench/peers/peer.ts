@@ -12,6 +12,8 @@ export interface PeerSetup {
   /** An empty folder for this peer. */
   readonly folder: string;
   readonly workers: number;
+  /** Connections of clients that a peer has to keep open beyond its default bounds; absent: its defaults suffice. */
+  readonly connections?: number;
   readonly listeners: ListenerPorts;
   /** The hosts of the routes of the listener `routes`; one if no case uses it. */
   readonly hosts: readonly string[];

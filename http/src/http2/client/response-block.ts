@@ -2,7 +2,7 @@
 import { readLength } from "../../content-length.ts";
 import { isFieldValue } from "../../http1/characters.ts";
 import type { FieldList } from "../../ports.ts";
-import { fieldSectionError } from "../fields.ts";
+import { fieldSectionError, trailerSectionError } from "../fields.ts";
 
 /** A head, or trailers. */
 export interface ResponseHead {
@@ -43,7 +43,8 @@ export function readResponseBlock<Head>(
     regular = fields.slice(2);
   }
   // A repeated or late pseudo-header field is not a valid field name.
-  const error = fieldSectionError(regular) ?? valueError(regular) ?? framingError(status, regular);
+  const sectionError = status === 0 ? trailerSectionError : fieldSectionError;
+  const error = sectionError(regular) ?? valueError(regular) ?? lengthError(regular);
   if (error !== undefined) return malformed(error);
   return { kind: "head", status, contentLength: lengthIn(regular), head: readHead({ status, fields: regular }) };
 }
@@ -60,13 +61,11 @@ function valueError(fields: FieldList): string | undefined {
   return undefined;
 }
 
-/** Returns the error in content-length: at most one is permitted, and none in trailers (RFC 9110 §8.6, §6.5.1). */
-function framingError(status: number, fields: FieldList): string | undefined {
+/** Returns the error in content-length, which a head has at most once (RFC 9110 §8.6). */
+function lengthError(fields: FieldList): string | undefined {
   let lengths = 0;
   for (let at = 0; at < fields.length; at += 2) {
-    const name = fields[at];
-    if (status === 0 && (name === "content-length" || name === "host")) return `${name} in the trailers`;
-    if (name !== "content-length") continue;
+    if (fields[at] !== "content-length") continue;
     if (++lengths > 1) return "more than one content-length";
     if (readLength(fields[at + 1] ?? "") === undefined) return "content-length is not a number of bytes";
   }

@@ -1,6 +1,6 @@
 /** Parses a header block that begins a request, or that ends one. */
 import type { FieldList } from "../../ports.ts";
-import { fieldSectionError } from "../fields.ts";
+import { trailerSectionError } from "../fields.ts";
 import { parseRequestHead, type RequestHead } from "./request-head.ts";
 
 /** The result of a block that begins a request. */
@@ -40,5 +40,5 @@ export type TrailerBlock =
  */
 export function readTrailerBlock(fields: readonly string[] | undefined, maxFields = Infinity): TrailerBlock {
   if (fields === undefined || fields.length > 2 * maxFields) return { kind: "tooLarge" };
-  return fieldSectionError(fields) === undefined ? { kind: "trailers", fields } : { kind: "malformed" };
+  return trailerSectionError(fields) === undefined ? { kind: "trailers", fields } : { kind: "malformed" };
 }

@@ -50,6 +50,11 @@ const maxRecentResets = 1_024;
  */
 const idleFramesPerResponse = 8;
 
+/** Whether the request has a body by its content-length; without one, it is malformed (§8.1.1). */
+function announcesBody<Head>(block: RequestBlock<Head>): boolean {
+  return block.kind === "request" && block.contentLength !== undefined && block.contentLength > 0;
+}
+
 const headersTooLarge = encodeHeaderBlock([":status", "431"]);
 const noBytes = Buffer.alloc(0);
 const noFields: readonly string[] = [];
@@ -141,7 +146,7 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
 
   #open(id: number, endStream: boolean, block: RequestBlock<Head>): void {
     const { limits, handler, earlyResets } = this.#requests;
-    if (block.kind === "malformed") {
+    if (block.kind === "malformed" || (endStream && announcesBody(block))) {
       earlyResets.count();
       this.#rejectStream(id, ErrorCode.ProtocolError);
       return;
@@ -197,7 +202,8 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
   }
 
   protected assertOpened(id: number, frame: string): void {
-    if (id > this.#lastStreamId) {
+    // This side opens no streams, so those with an even identifier are always idle (§5.1).
+    if (id > this.#lastStreamId || (id & 1) === 0) {
       throw new ConnectionError(ErrorCode.ProtocolError, `${frame} on a stream that is not open`);
     }
   }

@@ -4,7 +4,10 @@
  * request is charged once.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { FieldList } from "@gatewayproxy/http/ports";
 import type { HeaderEditor } from "../../filters/header-edits.ts";
+import { forwardedTrailers } from "../../filters/request-trailers.ts";
+import type { ApiKeySource } from "../../ir/authentication.ts";
 import type { RefundCause } from "../../ir/limit.ts";
 import type { RetryPolicy } from "../../ir/snapshot.ts";
 import type { Downstream } from "../../listen/downstream.ts";
@@ -17,6 +20,7 @@ import type { RequestTrace } from "../../telemetry/trace/request-trace.ts";
 import type { UpstreamCall } from "../../upstream/call.ts";
 import type { EndpointPool } from "../../upstream/endpoint-pool.ts";
 import type { UpstreamFailure } from "../../upstream/failure.ts";
+import type { TrailerSelection } from "../body/request-body.ts";
 import type { BackendTarget } from "../compiled-rule.ts";
 import {
   backendOverloaded,
@@ -70,6 +74,8 @@ export interface ForwardingOptions {
   readonly target: BackendTarget;
   /** The request to the backend. */
   readonly request: OutgoingRequest;
+  /** The header fields that may hold credentials of the client. */
+  readonly credentials: readonly ApiKeySource[];
   /** Undefined if the request has no timeout. */
   readonly deadline: RequestDeadline | undefined;
   /** Gateway API `HTTPRouteTimeouts.backendRequest`; 0 is no timeout. */
@@ -106,7 +112,7 @@ export interface ForwardingOptions {
  * The attempts of one request. `start` begins, `abort` ends them with a local reply, and `close` is called when the client has
  * the response or has left.
  */
-export class Forwarding implements RelayOwner {
+export class Forwarding implements RelayOwner, TrailerSelection {
   readonly #options: ForwardingOptions;
   readonly #history = new AttemptHistory();
   readonly #trace: AttemptTrace | undefined;
@@ -463,7 +469,7 @@ export class Forwarding implements RelayOwner {
         method,
         path,
         fields: headers,
-        body: body?.open(headers, failover === undefined && this.#retries.isLast(pool.target.protocol)),
+        body: body?.open(headers, failover === undefined && this.#retries.isLast(pool.target.protocol), this),
         upgrade,
         client,
         ...(idleTimeoutMs !== undefined && { idleTimeoutMs }),
@@ -478,6 +484,20 @@ export class Forwarding implements RelayOwner {
     if (attemptTimeoutMs > 0) this.#setTimer(attemptTimeoutMs, () => onAttemptTimeout(call, relay));
     const firstByteMs = failover?.choice.list.firstByteTimeoutMs ?? 0;
     if (firstByteMs > 0) this.#limitSilence(firstByteMs, `no response within ${firstByteMs} ms`);
+  }
+
+  /** No API of a model has trailers. */
+  trailersToSend(trailers: FieldList): FieldList {
+    const { downstream, credentials } = this.#options;
+    const { target, request } = this.#outgoing;
+    if (target.ai !== undefined) return [];
+    return forwardedTrailers(trailers, {
+      received: downstream.head.rawHeaders,
+      sent: request.headers,
+      edit: target.filters.editRequest,
+      credentials: credentials.map(({ header }) => header),
+      isHttp1: this.#history.tried.at(-1)?.target.protocol !== "h2",
+    });
   }
 
   #startSpan({ endpoint }: EndpointPool): AttemptSpan | undefined {

@@ -1,5 +1,5 @@
 /** The body of one attempt: first the bytes that were received before the attempt, then those that arrive. */
-import type { BodyReceiver, OutgoingBody } from "@gatewayproxy/http/ports";
+import type { BodyReceiver, FieldList, OutgoingBody } from "@gatewayproxy/http/ports";
 import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 
 /** The body of the client, from which attempts read. */
@@ -30,6 +30,7 @@ export class AttemptBody implements OutgoingBody {
   #isDelivering = false;
   /** Whether the body has arrived completely, or its client has disconnected. */
   #ending: "end" | "aborted" | undefined;
+  #trailers: FieldList = [];
   #isOver = false;
 
   /** @param kept the bytes that were received before. */
@@ -77,9 +78,10 @@ export class AttemptBody implements OutgoingBody {
     this.#deliver();
   }
 
-  /** Ends the body, which has arrived completely. */
-  end(): void {
+  /** Ends the body, which has arrived completely. @param trailers empty for none. */
+  end(trailers: FieldList): void {
     this.#ending = "end";
+    this.#trailers = trailers;
     this.#deliver();
   }
 
@@ -106,7 +108,7 @@ export class AttemptBody implements OutgoingBody {
       receiver.onAborted();
     } else if (!this.#isPaused && this.#ending === "end") {
       this.#close();
-      receiver.onEnd([]);
+      receiver.onEnd(this.#trailers);
       this.#source.onSent();
     } else if (!this.#isPaused) {
       this.#source.flow();

@@ -4,15 +4,15 @@ import { describe, expect, test } from "vitest";
 import type { AttemptBody } from "./attempt-body.ts";
 import { BodyBudget, createBodyMemory } from "./body-budget.ts";
 import { RequestBody } from "./request-body.ts";
-import type { BodyReceiver, IncomingBody } from "@gatewayproxy/http/ports";
+import type { BodyReceiver, FieldList, IncomingBody } from "@gatewayproxy/http/ports";
 
 /** Reads a stream as the body of a request. */
-function bodyOf(stream: PassThrough): IncomingBody {
+function bodyOf(stream: PassThrough, trailers: FieldList): IncomingBody {
   return {
     read: (receiver: BodyReceiver) => {
       stream
         .on("data", (bytes: Buffer) => receiver.onData(bytes))
-        .on("end", () => receiver.onEnd([]))
+        .on("end", () => receiver.onEnd(trailers))
         .on("close", () => {
           if (!stream.readableEnded) receiver.onAborted();
         });
@@ -25,7 +25,7 @@ function bodyOf(stream: PassThrough): IncomingBody {
   };
 }
 
-function upload(maxBytes = 2 ** 30) {
+function upload(maxBytes = 2 ** 30, trailers: FieldList = []) {
   const client = new PassThrough();
   const record = { requestBytes: 0, missingIdBytes: 0 };
   const faults: unknown[] = [];
@@ -34,13 +34,15 @@ function upload(maxBytes = 2 ** 30) {
     faults,
     record,
     body: new RequestBody({
-      body: bodyOf(client),
+      body: bodyOf(client, trailers),
       record,
       owner: { fault: (error) => faults.push(error) },
       share: new BodyBudget(createBodyMemory(1), 1, maxBytes).openShare(),
     }),
   };
 }
+
+const allTrailers = { trailersToSend: (trailers: FieldList) => trailers };
 
 /** Returns the body that an attempt sends. */
 function sent(opened: Buffer | AttemptBody): Promise<string> {
@@ -57,7 +59,7 @@ function sent(opened: Buffer | AttemptBody): Promise<string> {
 
 /** Opens the body for an attempt that begins to read it. */
 function openReading(body: RequestBody): AttemptBody {
-  const opened = body.open([], false);
+  const opened = body.open([], false, allTrailers);
   if (Buffer.isBuffer(opened)) throw new Error("the body is complete");
   opened.read({ onData: () => undefined, onEnd: () => undefined, onAborted: () => undefined });
   return opened;
@@ -66,7 +68,7 @@ function openReading(body: RequestBody): AttemptBody {
 describe("open", () => {
   test("returns the body as it arrives", async () => {
     const { client, body, record } = upload();
-    const opened = body.open([], false);
+    const opened = body.open([], false, allTrailers);
     client.write("one ");
     client.end("two");
     expect(await sent(opened)).toBe("one two");
@@ -79,17 +81,17 @@ describe("open", () => {
     client.write("one ");
     await turn();
     first.cancel();
-    const second = body.open([], false);
+    const second = body.open([], false, allTrailers);
     client.end("two");
     expect(await sent(second)).toBe("one two");
     expect(body.isReplayable).toBe(true);
-    expect(await sent(body.open([], false))).toBe("one two");
+    expect(await sent(body.open([], false, allTrailers))).toBe("one two");
     expect(record.requestBytes).toBe(7);
   });
 
   test("returns a body that exceeds the kept bytes completely, and only once", async () => {
     const { client, body } = upload();
-    const opened = body.open([], false);
+    const opened = body.open([], false, allTrailers);
     const long = "x".repeat(100_000);
     client.end(long);
     expect(await sent(opened)).toBe(long);
@@ -118,11 +120,63 @@ describe("open", () => {
 
   test("aborts the attempt when the client disconnects", async () => {
     const { client, body } = upload();
-    const opened = body.open([], false);
+    const opened = body.open([], false, allTrailers);
     client.write("one ");
     client.destroy();
     await expect(sent(opened)).rejects.toThrow("aborted");
     expect(body.isReplayable).toBe(false);
+  });
+});
+
+describe("trailers", () => {
+  const checksum = ["x-sum", "1"];
+
+  /** Returns the text and the trailers that an attempt sends. */
+  const sentWith = (opened: Buffer | AttemptBody): Promise<readonly [string, FieldList]> =>
+    new Promise((resolve, reject) => {
+      let text = "";
+      if (Buffer.isBuffer(opened)) {
+        resolve([opened.toString(), []]);
+        return;
+      }
+      opened.read({
+        onData: (bytes) => (text += bytes.toString()),
+        onEnd: (trailers) => resolve([text, trailers]),
+        onAborted: () => reject(new Error("aborted")),
+      });
+    });
+
+  test.each(["whole", ""])("of %j are sent by every attempt", async (text) => {
+    const { client, body } = upload(2 ** 30, checksum);
+    const first = sentWith(body.open([], false, allTrailers));
+    client.end(text);
+    expect(await first).toEqual([text, checksum]);
+    expect(await sentWith(body.open([], false, allTrailers))).toEqual([text, checksum]);
+  });
+
+  test("are those that the attempt selects; without one, the body is sent in one write", async () => {
+    const { client, body } = upload(2 ** 30, checksum);
+    client.end("whole");
+    await new Promise((resolve) => body.collect(resolve));
+    expect(body.open([], false, { trailersToSend: () => [] })).toEqual(Buffer.from("whole"));
+  });
+
+  test("of an edited body are dropped, and come back with the original", async () => {
+    const { client, body } = upload(2 ** 30, checksum);
+    body.keepOriginal();
+    client.end("as it came");
+    await new Promise((resolve) => body.collect(resolve));
+    body.replaceBy(Buffer.from("edited"));
+    expect(await sentWith(body.open([], false, allTrailers))).toEqual(["edited", []]);
+    body.restore();
+    expect(await sentWith(body.open([], false, allTrailers))).toEqual(["as it came", checksum]);
+  });
+
+  test("are dropped where there is no memory for them", async () => {
+    const { client, body } = upload(16 * 1024, ["x-large", "x".repeat(20_000)]);
+    const opened = sentWith(body.open([], false, allTrailers));
+    client.end("whole");
+    expect(await opened).toEqual(["whole", []]);
   });
 });
 
@@ -131,7 +185,7 @@ describe("collect", () => {
     const { client, body } = upload();
     const whole = Promise.withResolvers<Buffer | undefined>();
     body.collect(whole.resolve);
-    const opened = body.open([], false);
+    const opened = body.open([], false, allTrailers);
     client.write("one ");
     client.end("two");
     expect(await sent(opened)).toBe("one two");
@@ -165,7 +219,7 @@ test("a small body of known length is complete before the attempt, any other is 
   expect(isReady).toBe(false);
   small.client.end("e");
   await new Promise((resolve) => small.client.on("end", resolve));
-  expect([isReady, small.body.open([], false)]).toEqual([true, Buffer.from("one")]);
+  expect([isReady, small.body.open([], false, allTrailers)]).toEqual([true, Buffer.from("one")]);
 
   for (const headers of [[], ["content-length", "70000"]]) {
     let isAtOnce = false;
@@ -192,7 +246,7 @@ describe("replaceBy", () => {
     client.end("small");
     await new Promise((resolve) => body.collect(resolve));
     expect(body.replaceBy(Buffer.alloc(100_000, "x"))).toBe(true);
-    expect(await sent(body.open([], false))).toBe("x".repeat(100_000));
+    expect(await sent(body.open([], false, allTrailers))).toBe("x".repeat(100_000));
     expect(body.isOutOfMemory).toBe(false);
     expect(body.replaceBy(Buffer.alloc(130_000))).toBe(false);
     expect(body.isOutOfMemory).toBe(true);
@@ -214,7 +268,7 @@ describe("restore", () => {
     for (let edits = 0; edits < 2; edits++) {
       expect(body.isRestorable).toBe(true);
       body.restore();
-      expect(await sent(body.open([], false))).toBe("as it came");
+      expect(await sent(body.open([], false, allTrailers))).toBe("as it came");
       expect(body.replaceBy(Buffer.from("edited"))).toBe(true);
     }
     body.release();
@@ -224,6 +278,6 @@ describe("restore", () => {
   test("is not possible where there is memory for one of both only: the edited one is sent", async () => {
     const body = await edit(128 * 1024);
     expect(body.isRestorable).toBe(false);
-    expect(await sent(body.open([], false))).toBe("x".repeat(100_000));
+    expect(await sent(body.open([], false, allTrailers))).toBe("x".repeat(100_000));
   });
 });

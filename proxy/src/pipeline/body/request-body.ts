@@ -1,9 +1,10 @@
 /**
  * The body of a request to a backend. It is forwarded as it arrives, with back-pressure. Its first bytes are kept, up
  * to a bound (`smallBodyBytes` by default), so that a failed attempt can be repeated and a mirror can get a copy. A
- * small body of known length is read completely first, and sent in one write with the head.
+ * small body of known length is read completely first, and sent in one write with the head. Its trailers are kept with it,
+ * and every attempt gets them, unless the body was edited: they may describe the original.
  */
-import type { BodyReceiver, IncomingBody } from "@gatewayproxy/http/ports";
+import type { BodyReceiver, FieldList, IncomingBody } from "@gatewayproxy/http/ports";
 import { AttemptBody, type AttemptSource } from "./attempt-body.ts";
 import { type BodyShare, smallBodyBytes } from "./body-budget.ts";
 import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
@@ -18,6 +19,14 @@ interface BodyRecord {
   /** The bytes by which token ids in the body are shorter than four bytes each; 0 unless `countTokenIds` was called. */
   missingIdBytes: number;
 }
+
+/** Selects the trailers that a backend gets. */
+export interface TrailerSelection {
+  /** @param trailers as received; not empty. @returns those to send. */
+  trailersToSend(trailers: FieldList): FieldList;
+}
+
+const noTrailers: FieldList = [];
 
 /** The source of a request's body, and the services that it uses. */
 export interface BodySource {
@@ -57,8 +66,11 @@ export class RequestBody implements BodyReceiver, AttemptSource {
    * - `broken`: the client has disconnected before the end; readers get an error.
    */
   #state: "unread" | "flowing" | "ended" | "broken" = "unread";
-  /** The attempt that gets the next bytes. */
+  /** The attempt that gets the next bytes, and what selects its trailers. */
   #attempt: AttemptBody | undefined;
+  #selection: TrailerSelection | undefined;
+  /** As received; empty until the end of the body. */
+  #trailers = noTrailers;
   #awaitingWhole: ((whole: Buffer | undefined) => void)[] = [];
   #awaitingStart: ((start: Buffer) => void) | undefined;
 
@@ -201,13 +213,17 @@ export class RequestBody implements BodyReceiver, AttemptSource {
    *
    * @param headers of the attempt: names and values alternate.
    * @param isLast whether no attempt follows. A complete body is then released after it has been sent.
+   * @param selection called at the end of the body, if it has trailers.
    */
-  open(headers: readonly string[], isLast: boolean): Buffer | AttemptBody {
+  open(headers: readonly string[], isLast: boolean, selection: TrailerSelection): Buffer | AttemptBody {
+    this.#selection = selection;
     if (this.#state === "ended" && this.#kept !== undefined) {
       const whole = this.#kept.join();
+      const trailers = this.#trailersToSend();
+      if (trailers.length > 0) return this.#attemptOf(whole, isLast, trailers);
       // A body without a length would be sent in chunks, which not every server accepts.
       const isSmall = whole.length <= smallBodyBytes || contentLengthOf(headers) === undefined;
-      return isSmall ? whole : this.#attemptOf(whole, isLast);
+      return isSmall ? whole : this.#attemptOf(whole, isLast, noTrailers);
     }
     const attempt = new AttemptBody(this, this.#kept?.pieces().slice() ?? []);
     this.#attempt = attempt;
@@ -216,12 +232,18 @@ export class RequestBody implements BodyReceiver, AttemptSource {
     return attempt;
   }
 
-  #attemptOf(whole: Buffer, isLast: boolean): AttemptBody {
+  #trailersToSend(): FieldList {
+    if (this.#trailers.length === 0 || this.#isReplaced) return noTrailers;
+    return this.#selection?.trailersToSend(this.#trailers) ?? noTrailers;
+  }
+
+  #attemptOf(whole: Buffer, isLast: boolean, trailers: FieldList): AttemptBody {
     const onSent = (): void => {
       if (isLast) this.keepNoMore();
     };
-    const attempt = new AttemptBody({ flow: ignore, hold: ignore, onSent, onCancelled: ignore }, [whole]);
-    attempt.end();
+    const pieces = whole.length === 0 ? [] : [whole];
+    const attempt = new AttemptBody({ flow: ignore, hold: ignore, onSent, onCancelled: ignore }, pieces);
+    attempt.end(trailers);
     return attempt;
   }
 
@@ -272,11 +294,18 @@ export class RequestBody implements BodyReceiver, AttemptSource {
     return !this.#isOutOfMemory;
   }
 
-  onEnd(): void {
+  onEnd(trailers: FieldList): void {
     this.#state = "ended";
+    if (trailers.length > 0) this.#keepTrailers(trailers);
     this.#tellStart(Buffer.alloc(0));
-    this.#attempt?.end();
+    this.#attempt?.end(this.#trailersToSend());
     if (this.#awaitingWhole.length > 0) this.#tellWhole(this.#kept?.join());
+  }
+
+  /** Trailers for which there is no memory are dropped, as any intermediary may do (RFC 9110 §6.5.1). */
+  #keepTrailers(trailers: FieldList): void {
+    const bytes = trailers.reduce((sum, text) => sum + text.length, 0);
+    if (this.#share.growTo((this.#kept?.memoryBytes ?? 0) + bytes)) this.#trailers = trailers;
   }
 
   onAborted(): void {

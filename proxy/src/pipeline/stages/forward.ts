@@ -1,4 +1,5 @@
 /** Forwards the request: the attempts at its backend, and the response to the client. Always the last stage. */
+import type { ApiKeySource } from "../../ir/authentication.ts";
 import { type Failover, Forwarding } from "../attempts/forwarding.ts";
 import type { BackendTarget, CompiledRule } from "../compiled-rule.ts";
 import { isWebSocket, type OutgoingRequest, type ProviderRequest } from "../provider-request.ts";
@@ -7,6 +8,8 @@ import { responseEditor } from "../response-editor.ts";
 import { outgoingOf, type Stage, type StagedRequest } from "../stage.ts";
 import { prepareForTarget } from "./prepare-body.ts";
 import { requestTo } from "./request-filters.ts";
+
+const noCredentials: readonly ApiKeySource[] = [];
 
 export const forward: Stage = {
   name: "forward",
@@ -24,6 +27,7 @@ export const forward: Stage = {
       span,
       target,
       request: outgoing,
+      credentials: rule.authentication?.reads ?? noCredentials,
       deadline,
       attemptTimeoutMs: rule.timeouts?.backendRequestMs ?? 0,
       idleTimeoutMs: idleTimeoutOf(rule, target),
