@@ -23,6 +23,7 @@ export const testPrograms = [
   "grpcurl",
   "h2spec",
   "otelcol",
+  "promread",
   "chromium",
   "tmux",
   "shellcheck",
