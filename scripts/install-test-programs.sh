@@ -18,6 +18,8 @@ readonly RATELIMIT_VERSION=v1.4.1-0.20260122083618-3fb702589d36
 readonly GRPCURL_VERSION=v1.9.3
 readonly H2SPEC_VERSION=v2.2.1+incompatible
 readonly ACTIONLINT_VERSION=v1.7.12
+# The last versions are not installed by `go install`: their go.mod replaces a module.
+readonly JAEGER_VERSION=v1.45.0
 
 readonly cache="${XDG_CACHE_HOME:-$HOME/.cache}/gatewayproxy"
 readonly bin="$cache/bin"
@@ -241,6 +243,7 @@ from_go h2spec github.com/summerwind/h2spec/cmd/h2spec "$H2SPEC_VERSION"
 # The OpenTelemetry Collector with the parts that the tests need, and what Prometheus reads of a page of metrics.
 from_module otelcol collector
 from_module promread prometheus
+from_go jaeger github.com/jaegertracing/jaeger/cmd/all-in-one "$JAEGER_VERSION"
 from_go actionlint github.com/rhysd/actionlint/cmd/actionlint "$ACTIONLINT_VERSION"
 # What test/rig/kind takes to make a cluster without a registry.
 compiler_from_apt

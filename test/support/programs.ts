@@ -24,6 +24,7 @@ export const testPrograms = [
   "h2spec",
   "otelcol",
   "promread",
+  "jaeger",
   "chromium",
   "tmux",
   "shellcheck",
