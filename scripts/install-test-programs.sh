@@ -18,6 +18,8 @@ readonly RATELIMIT_VERSION=v1.4.1-0.20260122083618-3fb702589d36
 readonly GRPCURL_VERSION=v1.9.3
 readonly H2SPEC_VERSION=v2.2.1+incompatible
 readonly ACTIONLINT_VERSION=v1.7.12
+# The last versions are not installed by `go install`: their go.mod replaces a module.
+readonly JAEGER_VERSION=v1.45.0
 
 readonly cache="${XDG_CACHE_HOME:-$HOME/.cache}/gatewayproxy"
 readonly bin="$cache/bin"
@@ -185,24 +187,24 @@ from_go() {
   fi
 }
 
-# otelcol_from_go: the OpenTelemetry Collector, with the parts that the tests need.
-otelcol_from_go() {
-  local modules built
-  modules=$(cd "$(dirname "${BASH_SOURCE[0]}")/../test/rig/modules/collector" && pwd)
-  if [ -x "$bin/otelcol" ]; then
-    report otelcol present "$bin/otelcol"
+# from_module PROGRAM NAME: a program whose source is the Go module test/rig/modules/NAME.
+from_module() {
+  local program=$1 folder built
+  folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/../test/rig/modules/$2" && pwd)
+  if [ -x "$bin/$program" ]; then
+    report "$program" present "$bin/$program"
   elif [ "$check_only" = yes ]; then
-    fail otelcol "not found in $bin"
+    fail "$program" "not found in $bin"
   elif ! command -v go >/dev/null; then
-    fail otelcol "needs Go to build $modules"
+    fail "$program" "needs Go to build $folder"
   else
     built=$(mktemp -d "$cache/build.XXXXXX")
-    if (cd "$modules" && CGO_ENABLED=0 GOTOOLCHAIN=auto go build -trimpath -ldflags "-s -w" -o "$built/otelcol" .) \
-      >"$cache/otelcol.log" 2>&1; then
-      mv "$built/otelcol" "$bin/otelcol"
-      report otelcol installed "from $modules"
+    if (cd "$folder" && CGO_ENABLED=0 GOTOOLCHAIN=auto go build -trimpath -ldflags "-s -w" -o "$built/$program" .) \
+      >"$cache/$program.log" 2>&1; then
+      mv "$built/$program" "$bin/$program"
+      report "$program" installed "from $folder"
     else
-      fail otelcol "go build failed, see $cache/otelcol.log"
+      fail "$program" "go build failed, see $cache/$program.log"
     fi
     rm -rf "$built"
   fi
@@ -238,7 +240,10 @@ go_from_pypi
 from_go ratelimit github.com/envoyproxy/ratelimit/src/service_cmd "$RATELIMIT_VERSION"
 from_go grpcurl github.com/fullstorydev/grpcurl/cmd/grpcurl "$GRPCURL_VERSION"
 from_go h2spec github.com/summerwind/h2spec/cmd/h2spec "$H2SPEC_VERSION"
-otelcol_from_go
+# The OpenTelemetry Collector with the parts that the tests need, and what Prometheus reads of a page of metrics.
+from_module otelcol collector
+from_module promread prometheus
+from_go jaeger github.com/jaegertracing/jaeger/cmd/all-in-one "$JAEGER_VERSION"
 from_go actionlint github.com/rhysd/actionlint/cmd/actionlint "$ACTIONLINT_VERSION"
 # What test/rig/kind takes to make a cluster without a registry.
 compiler_from_apt

@@ -51,6 +51,31 @@ export class WireWriter {
     }
   }
 
+  /** Writes a varint field, even when 0, for fields with presence. `value` is an integer from 0 to 2^53. */
+  presentUint(field: number, value: number): void {
+    this.#varint(field << 3);
+    this.#varint(value);
+  }
+
+  /** Writes a sint32 or sint64 field, even when 0. `value` is an integer from -2^52 to 2^52. */
+  sint(field: number, value: number): void {
+    this.#varint(field << 3);
+    this.#varint(zigzag(value));
+  }
+
+  /** Writes a packed field of varints. The values are integers from 0 to 2^53. */
+  packedUints(field: number, values: readonly number[]): void {
+    if (values.length === 0) return;
+    const start = this.begin(field);
+    for (const value of values) this.#varint(value);
+    this.end(start);
+  }
+
+  /** Writes a packed field of sint32 or sint64. The values are integers from -2^52 to 2^52. */
+  packedSints(field: number, values: readonly number[]): void {
+    this.packedUints(field, values.map(zigzag));
+  }
+
   /** Writes a string field; omits an empty string. */
   string(field: number, text: string): void {
     if (text !== "") this.presentString(field, text);
@@ -156,6 +181,12 @@ export class WireWriter {
     return ++this.#length;
   }
 
+  /** Begins a message with its length before it, of a stream of messages. Pass the result to `end`. */
+  beginDelimited(): number {
+    this.#reserve(1);
+    return ++this.#length;
+  }
+
   /**
    * Ends the message field that began at `start`. One byte was reserved for its length; a longer length moves the
    * content.
@@ -230,6 +261,11 @@ export class WireWriter {
 /** @param code of one of the digits 0–9 and a–f. */
 function valueOfHex(code: number): number {
   return code < 0x3a ? code - 0x30 : code - 0x57;
+}
+
+/** Protobuf's encoding of signed integers: 0, -1, 1, -2 and so on are 0, 1, 2, 3. */
+function zigzag(value: number): number {
+  return value < 0 ? -2 * value - 1 : 2 * value;
 }
 
 function varintBytes(value: number): number {

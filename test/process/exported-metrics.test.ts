@@ -184,6 +184,40 @@ describeWith(["otelcol"], "metrics in a real collector", ({ otelcol }) => {
     expect(names).not.toContain("gen_ai.client.operation.duration");
     expect(await collector.spans()).toEqual([]);
   }, 120_000);
+
+  test("have exponential histograms, from both programs, where a variable says so", async () => {
+    const collector = await startCollector(otelcol);
+    const env = {
+      OTEL_METRICS_EXPORTER: "otlp",
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.http,
+      OTEL_METRIC_EXPORT_INTERVAL: "200",
+      OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION: "base2_exponential_bucket_histogram",
+    };
+    const limits = await startRateLimitService(await limitsFolder(), env);
+    onTestFinished(() => limits.kill());
+    const { url } = await serve(env, [globalPolicy(`address: '127.0.0.1:${limits.grpcPort}', ${byAddress}`)]);
+    for (let n = 0; n < 5; n++) await (await complete(url, newTraceId())).text();
+    for (const [service, name] of [
+      ["gateway-proxy", "gateway_proxy_http_request_duration_seconds"],
+      ["gateway-proxy", "gen_ai.server.request.duration"],
+      ["RateLimit", "ratelimit_service_response_time_seconds"],
+    ] as const) {
+      await vi.waitFor(
+        async () => {
+          const { histogram, exponentialHistogram } = (await metricOf(collector, service, name)) ?? {};
+          const points = exponentialHistogram?.dataPoints ?? [];
+          expect(histogram).toBeUndefined();
+          expect(exponentialHistogram?.aggregationTemporality).toBe(2);
+          expect(points).toMatchObject([{ count: "5" }]);
+          for (const { positive, zeroCount = "0" } of points) {
+            const counts = positive?.bucketCounts ?? [];
+            expect(counts.map(Number).reduce((sum, count) => sum + count, Number(zeroCount))).toBe(5);
+          }
+        },
+        { timeout: 30_000, interval: 100 },
+      );
+    }
+  }, 120_000);
 });
 
 describe("a collector that is not there", () => {

@@ -29,6 +29,7 @@ export interface ReceivedMetric {
   readonly gauge?: { readonly dataPoints: readonly ReceivedPoint[] };
   readonly sum?: ReceivedData & { readonly isMonotonic: boolean };
   readonly histogram?: ReceivedData;
+  readonly exponentialHistogram?: ReceivedData;
 }
 
 interface ReceivedData {
@@ -47,6 +48,8 @@ export interface ReceivedPoint {
   readonly sum?: number;
   readonly bucketCounts?: readonly string[];
   readonly explicitBounds?: readonly number[];
+  readonly zeroCount?: string;
+  readonly positive?: { readonly bucketCounts?: readonly string[] };
   readonly exemplars?: readonly { readonly traceId: string; readonly spanId: string; readonly asDouble: number }[];
 }
 

@@ -58,7 +58,7 @@ test("requireProgram names the program and the script that installs it", () => {
 describe("the install script", () => {
   const path = join(import.meta.dirname, "../../scripts/install-test-programs.sh");
   const installed = [
-    ...readFileSync(path, "utf8").matchAll(/^ *(?:from_apt|from_go) (\w[\w-]*)|^(\w+)_from_(?:pypi|go)$/gm),
+    ...readFileSync(path, "utf8").matchAll(/^ *(?:from_apt|from_go|from_module) (\w[\w-]*)|^(\w+)_from_(?:pypi|go)$/gm),
   ].map((match) => match[1] ?? match[2]);
 
   test("installs every program that tests may require", () => {

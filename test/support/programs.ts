@@ -23,6 +23,8 @@ export const testPrograms = [
   "grpcurl",
   "h2spec",
   "otelcol",
+  "promread",
+  "jaeger",
   "chromium",
   "tmux",
   "shellcheck",

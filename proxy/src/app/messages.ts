@@ -76,7 +76,8 @@ export interface WorkerTracing {
 
 /** The queries of a worker by name, with argument and result. A new query needs one line here and one in worker.ts. */
 export interface WorkerQueries {
-  readonly metrics: Query<undefined, MetricsSnapshot>;
+  /** The argument is whether histograms have exponential buckets from now on. They keep those that they have. */
+  readonly metrics: Query<boolean, MetricsSnapshot>;
   /** A filter in the syntax of RUST_LOG. */
   readonly setLogFilter: Query<string, undefined>;
   readonly memory: Query<undefined, ThreadMemory>;

@@ -20,7 +20,7 @@ export interface PageServer {
 export interface Page {
   readonly status: number;
   readonly contentType: string;
-  readonly body: string;
+  readonly body: string | Buffer;
 }
 
 /**

@@ -11,7 +11,7 @@ import { AddressGuard, type AddressRules, unrestricted } from "@gatewayproxy/run
 import { readBoot } from "@gatewayproxy/runtime/boot-time";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { type MetricTable, SeriesBound } from "@gatewayproxy/runtime/metrics";
-import { familiesOf, type MetricFamily } from "@gatewayproxy/runtime/metric-families";
+import { familiesOf, type HistogramKind, type MetricFamily } from "@gatewayproxy/runtime/metric-families";
 import { metricsPage } from "@gatewayproxy/runtime/metrics-page";
 import { watchProcess } from "@gatewayproxy/runtime/process-metrics";
 import { Readiness, type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
@@ -236,7 +236,7 @@ export class Proxy {
 
   async #openPages(): Promise<readonly Problem[]> {
     const { settings, clock } = this.#options;
-    const metrics = metricsPage(() => this.#collectMetrics(), clock);
+    const metrics = metricsPage((histograms) => this.#collectMetrics(histograms), clock);
     const readiness = throttle(() => this.#readinessPage(), clock);
     return [
       ...(await this.#openPage("--readiness-address", settings.readinessAddress, "/healthz/ready", readiness)),
@@ -265,7 +265,7 @@ export class Proxy {
       settings,
       scope: { name: "gateway-proxy", version: settings.resource["service.version"] ?? "" },
       clock,
-      collect: () => this.#collectMetrics(),
+      collect: () => this.#collectMetrics(settings.histograms),
       observer: {
         ended: (outcome, points) => {
           this.#metrics.metricsExported(outcome);
@@ -431,7 +431,7 @@ export class Proxy {
   }
 
   /** The metrics of all threads and of the process. */
-  async #collectMetrics(): Promise<readonly MetricFamily[]> {
+  async #collectMetrics(histograms: HistogramKind): Promise<readonly MetricFamily[]> {
     this.#metrics.workersServing(this.#pool.size);
     this.#metrics.countersEvicted(this.#counters.evictions);
     this.#metrics.bodyMemory(this.#bodies.heldBytes);
@@ -441,7 +441,7 @@ export class Proxy {
     this.#metrics.providers(this.#providers.figures(snapshot.backends, nowMs));
     const usage = await runInSlices(this.#counters.usage(nowMs));
     this.#metrics.limitUsage(usageOfLimits(snapshot, usage, (limit) => this.#counters.labelOf(limit)));
-    const snapshots = [...(await this.#pool.metrics()), this.#metrics.snapshot()];
+    const snapshots = [...(await this.#pool.metrics(histograms)), this.#metrics.snapshot()];
     return [...familiesOf(this.#table, snapshots, this.#series), ...(await this.#process.families())];
   }
 }

@@ -10,6 +10,7 @@ import { type AddressRules, unrestricted } from "@gatewayproxy/runtime/address-r
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { mergeMetrics, type MetricsSnapshot, withoutGauges } from "@gatewayproxy/runtime/metrics";
+import type { HistogramKind } from "@gatewayproxy/runtime/metric-families";
 import { ThreadTotals } from "@gatewayproxy/runtime/thread-totals";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { BodyBudget } from "../pipeline/body/body-budget.ts";
@@ -154,9 +155,13 @@ export class WorkerPool {
       .sort((a, b) => a.worker - b.worker);
   }
 
-  /** Returns the metrics of the workers. Those of dead workers are included as of the last query. */
-  async metrics(): Promise<readonly MetricsSnapshot[]> {
-    const results = await this.query("metrics", undefined);
+  /**
+   * Returns the metrics of the workers. Those of dead workers are included as of the last query.
+   *
+   * @param histograms which histograms the workers keep from now on. They keep native ones as long as they run.
+   */
+  async metrics(histograms: HistogramKind = "classic"): Promise<readonly MetricsSnapshot[]> {
+    const results = await this.query("metrics", histograms === "native");
     for (const { worker, result } of results) this.#totals.record(worker, result);
     return [...results.map(({ result }) => result), ...this.#totals.retired];
   }
@@ -341,7 +346,7 @@ class WorkerThread {
     const stop = (): void => this.#resolveAll();
     signal.addEventListener("abort", stop, { once: true });
     await this.#request("drained", { kind: "drain" });
-    const counted = signal.aborted ? workerEnded : await this.query("metrics", undefined);
+    const counted = signal.aborted ? workerEnded : await this.query("metrics", false);
     this.#hasEnded = true;
     await this.thread.terminate();
     return counted;

@@ -217,7 +217,10 @@ let generation = 0;
 const parts = new ReceivedParts();
 
 const handlers: QueryHandlers = {
-  metrics: () => [...metrics.snapshot(), ...globalLimitMetrics.snapshot()],
+  metrics(isNative) {
+    if (isNative) for (const counted of [metrics, globalLimitMetrics]) counted.keepNative();
+    return [...metrics.snapshot(), ...globalLimitMetrics.snapshot()];
+  },
   setLogFilter(text) {
     const newFilter = readLogFilter(text);
     logs.setFilter(newFilter);

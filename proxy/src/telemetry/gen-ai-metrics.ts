@@ -1,6 +1,7 @@
 /** Counts the calls of LLM providers in one worker, by the semantic conventions of OpenTelemetry. */
 import {
   createFamilies,
+  keepNative,
   type MetricsSnapshot,
   type MetricTable,
   type ObservedSpan,
@@ -80,6 +81,11 @@ export class GenAiMetrics {
     if (model === undefined) return "";
     const shown = shownText(model);
     return isSuccess ? this.#requestModels.of(shown, startMs) : this.#requestModels.known(shown);
+  }
+
+  /** Lets histograms have exponential buckets from now on. */
+  keepNative(): void {
+    keepNative(this.#convention.families);
   }
 
   snapshot(): MetricsSnapshot {

@@ -1,6 +1,12 @@
 /** Metrics and log lines of one worker's calls of rate limit services. A change of state is logged once. */
 import type { Logger } from "@gatewayproxy/runtime/log";
-import { createFamilies, type Families, type MetricsSnapshot, takeSnapshot } from "@gatewayproxy/runtime/metrics";
+import {
+  createFamilies,
+  type Families,
+  keepNative,
+  type MetricsSnapshot,
+  takeSnapshot,
+} from "@gatewayproxy/runtime/metrics";
 import { globalLimitMetrics } from "./metric-table.ts";
 
 /** Outcomes of calls whose label has another spelling. */
@@ -50,6 +56,11 @@ export class GlobalLimitMetrics {
     this.#log.debug({ service }, "no policy uses the rate limit service any more");
     this.#families.openBreakers.cell(service).value = 0;
     this.#families.bufferedCharges.cell(service).value = 0;
+  }
+
+  /** Lets histograms have exponential buckets from now on. */
+  keepNative(): void {
+    keepNative(this.#families);
   }
 
   snapshot(): MetricsSnapshot {

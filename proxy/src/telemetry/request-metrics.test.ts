@@ -1,6 +1,7 @@
 import { renderFamilies } from "@gatewayproxy/runtime/exposition";
 import { familiesOf } from "@gatewayproxy/runtime/metric-families";
 import { SeriesBound } from "@gatewayproxy/runtime/metrics";
+import { renderProtobuf } from "@gatewayproxy/runtime/protobuf-exposition";
 import { describe, expect, test } from "vitest";
 import { metricTableOf } from "./metric-table.ts";
 import { ProcessMetrics } from "./process-metrics.ts";
@@ -33,12 +34,15 @@ test("a scrape of 10,000 routes with a backend each has at most 2 MB", async () 
     const name = `tenant-${n % 50}/application-${n}`;
     return { route: name, backend: `Service/${name}:8080`, endpoint: `10.0.${n >> 8}.${n & 255}:8080` };
   });
-  const text = await renderFamilies(
-    familiesOf(metricTable, [afterEnding(...records).snapshot()], new SeriesBound(5_000)),
-  );
+  const metrics = afterEnding(...records);
+  metrics.keepNative();
+  for (const record of records) metrics.requestEnded(bind, recordOf(record));
+  const families = familiesOf(metricTable, [metrics.snapshot()], new SeriesBound(5_000));
+  expect(renderProtobuf(families).length).toBeLessThan(1_500_000);
+  const text = await renderFamilies(families);
   expect(text.length).toBeLessThan(2_000_000);
   expect(text.match(/^gateway_proxy_http_requests_total\{/gm)).toHaveLength(5_001);
-  expect(text).toContain('gateway_proxy_http_request_duration_seconds_count{listener="default/gateway/http"} 10000');
+  expect(text).toContain('gateway_proxy_http_request_duration_seconds_count{listener="default/gateway/http"} 20000');
 }, 60_000);
 
 describe("RequestMetrics", () => {

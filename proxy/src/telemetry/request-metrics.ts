@@ -3,6 +3,7 @@
  */
 import {
   createFamilies,
+  keepNative,
   takeSnapshot,
   type Cell,
   type Families,
@@ -114,6 +115,12 @@ export class RequestMetrics {
   /** Counts records of the access log that were exported, or were not. */
   logRecordsEnded(outcome: "exported" | "failed" | "dropped", count: number): void {
     this.#families.logRecords.cell(outcome).value += count;
+  }
+
+  /** Lets histograms have exponential buckets from now on. */
+  keepNative(): void {
+    keepNative(this.#families);
+    this.#genAi.keepNative();
   }
 
   snapshot(): MetricsSnapshot {

@@ -5,6 +5,7 @@
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger, Logs } from "@gatewayproxy/runtime/log";
+import type { HistogramKind } from "@gatewayproxy/runtime/metric-families";
 import type { ObservedSpan } from "@gatewayproxy/runtime/metrics";
 import { redactText } from "@gatewayproxy/runtime/redaction";
 import type { ConfigUpdate } from "../config/config-source.ts";
@@ -188,8 +189,9 @@ export class CallThread {
     });
   }
 
-  /** Returns the counts of this thread. */
-  takeStats(): StatsSnapshot {
+  /** Returns the counts of this thread. @param histograms native ones are kept from now on. */
+  takeStats(histograms: HistogramKind): StatsSnapshot {
+    if (histograms === "native") this.#callTimes.keepNative();
     const cache = this.#overLimitCache?.counts;
     this.#countSpans();
     const [pools = [], commands = []] = [this.#store.connections?.(), this.#store.commands?.()];

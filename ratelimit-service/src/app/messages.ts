@@ -1,4 +1,5 @@
 /** The messages between the main thread and its workers. */
+import type { HistogramKind } from "@gatewayproxy/runtime/metric-families";
 import type { ConfigUpdate } from "../config/config-source.ts";
 import type { StatsSnapshot } from "../metrics/stats-snapshot.ts";
 import type { ServiceSettings } from "../settings.ts";
@@ -19,7 +20,7 @@ export interface WorkerStart {
 export type ToWorker =
   | { readonly kind: "config"; readonly update: ConfigUpdate }
   | { readonly kind: "listen"; readonly request: number; readonly address: ListenAddress }
-  | { readonly kind: "stats"; readonly request: number }
+  | { readonly kind: "stats"; readonly request: number; readonly histograms: HistogramKind }
   | { readonly kind: "heapSamples"; readonly request: number }
   | { readonly kind: "withdraw" }
   | { readonly kind: "close"; readonly request: number; readonly graceMs: number };

@@ -11,6 +11,7 @@ import type { Logger, Logs } from "@gatewayproxy/runtime/log";
 import { openMetricExport } from "@gatewayproxy/runtime/metric-export";
 import type { MetricExportSettings } from "@gatewayproxy/runtime/metric-export-settings";
 import { readVersion } from "@gatewayproxy/runtime/version";
+import type { HistogramKind } from "@gatewayproxy/runtime/metric-families";
 import { metricsPage } from "@gatewayproxy/runtime/metrics-page";
 import { watchProcess } from "@gatewayproxy/runtime/process-metrics";
 import { type Problem, renderProblem, type Result } from "@gatewayproxy/runtime/problem";
@@ -206,7 +207,7 @@ export class RateLimitProcess {
     const { values } = settings;
     const { prometheusMapping: mapping } = settings.stats;
     const metrics = new ServiceMetrics({
-      collect: () => this.#collect(),
+      collect: (histograms) => this.#collect(histograms),
       evictedCounters: () => this.#counters.evictions,
       process: watchProcess(),
       extraTags: values.extraTags ?? new Map(),
@@ -217,7 +218,7 @@ export class RateLimitProcess {
     const disabled = "stats are disabled (DISABLE_STATS)\n";
     const page = values.disableStats
       ? () => Promise.resolve({ contentType: "text/plain", body: disabled })
-      : metricsPage(() => metrics.families(), clock);
+      : metricsPage((histograms) => metrics.families(histograms), clock);
     const routes = debugRoutes({
       configStatus: () => this.#calls.config.status,
       counters: this.#calls.counters,
@@ -260,7 +261,7 @@ export class RateLimitProcess {
       settings,
       scope: { name: "ratelimit-service", version: readVersion(new URL("../../package.json", import.meta.url)) },
       clock,
-      collect: () => metrics.families(),
+      collect: () => metrics.families(settings.histograms),
       observer: {
         ended: (outcome, points) => log.debug({ outcome, points }, "export of metrics ended"),
         problem: (error) =>
@@ -284,7 +285,7 @@ export class RateLimitProcess {
       flushIntervalMs: values.statsFlushInterval,
       extraTags: values.extraTags ?? new Map(),
       clock,
-      collect: async () => mergeStats(await this.#collect()),
+      collect: async () => mergeStats(await this.#collect("classic")),
       onError(error) {
         if (isUnreachable) log.debug({ err: error }, "statsd still cannot be reached");
         else log.warn({ err: error }, "statsd cannot be reached");
@@ -328,8 +329,8 @@ export class RateLimitProcess {
     }
   }
 
-  async #collect(): Promise<readonly StatsSnapshot[]> {
-    return [this.#calls.takeStats(), ...((await this.#pool?.collectStats()) ?? [])];
+  async #collect(histograms: HistogramKind): Promise<readonly StatsSnapshot[]> {
+    return [this.#calls.takeStats(histograms), ...((await this.#pool?.collectStats(histograms)) ?? [])];
   }
 
   /** Waits long enough for a load balancer to notice and to send nothing more. */

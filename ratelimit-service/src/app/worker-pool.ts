@@ -5,6 +5,7 @@
  */
 import { Worker } from "node:worker_threads";
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { HistogramKind } from "@gatewayproxy/runtime/metric-families";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { ThreadProfile } from "@gatewayproxy/runtime/pprof";
 import { ThreadTotals } from "@gatewayproxy/runtime/thread-totals";
@@ -71,10 +72,10 @@ export class WorkerPool {
   }
 
   /** Collects the counts of all workers, with the last known counts of those that died. */
-  async collectStats(): Promise<readonly StatsSnapshot[]> {
+  async collectStats(histograms: HistogramKind = "classic"): Promise<readonly StatsSnapshot[]> {
     const responses = await Promise.all(
       Array.from(this.#workers, async ([number, worker]) => {
-        const response = await worker.request((request) => ({ kind: "stats", request }));
+        const response = await worker.request((request) => ({ kind: "stats", request, histograms }));
         if (response?.kind !== "stats") return [];
         this.#totals.record(number, response.stats);
         return [response.stats];

@@ -49,7 +49,7 @@ async function handle(message: ToWorker): Promise<void> {
       post({ kind: "listening", request: message.request, address: await calls.listen(message.address) });
       return;
     case "stats":
-      post({ kind: "stats", request: message.request, stats: calls.takeStats() });
+      post({ kind: "stats", request: message.request, stats: calls.takeStats(message.histograms) });
       return;
     case "heapSamples":
       post({ kind: "heapSamples", request: message.request, samples: readHeapSamples() });

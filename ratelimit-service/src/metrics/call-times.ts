@@ -1,5 +1,11 @@
 /** The number of calls that the gRPC server has decided, and their durations. One set per thread. */
-import { type Exemplar, HistogramCell, type ObservedSpan } from "@gatewayproxy/runtime/metrics";
+import {
+  type Exemplar,
+  HistogramCell,
+  NativeBuckets,
+  type NativeCounts,
+  type ObservedSpan,
+} from "@gatewayproxy/runtime/metrics";
 
 /** Upper bounds in seconds: envoyproxy/ratelimit's, and finer ones below them, where nearly all calls are. */
 export const callTimeBounds: readonly number[] = [
@@ -18,6 +24,8 @@ export interface CallTimesSnapshot {
   readonly histogram: readonly number[];
   /** The last exemplar of each bucket, in seconds; absent: no span was exported. */
   readonly exemplars?: readonly (Exemplar | undefined)[] | undefined;
+  /** The same times in exponential buckets; absent: they are not kept. */
+  readonly native?: NativeCounts | undefined;
   /** Some of the times since the last snapshot, in milliseconds, and the number of all of them. */
   readonly samplesMs: readonly number[];
   readonly sampledOf: number;
@@ -25,6 +33,7 @@ export interface CallTimesSnapshot {
 
 /** The durations of the calls of one thread: a histogram, and the last 100 durations since `take`. */
 export class CallTimes {
+  readonly #bounds: readonly number[];
   readonly #histogram: HistogramCell;
   #calls = 0;
   #samplesMs: number[] = [];
@@ -32,6 +41,7 @@ export class CallTimes {
 
   /** @param bounds in seconds, ascending */
   constructor(bounds: readonly number[] = callTimeBounds) {
+    this.#bounds = bounds;
     this.#histogram = new HistogramCell(bounds);
   }
 
@@ -44,15 +54,21 @@ export class CallTimes {
     this.#sampledOf++;
   }
 
+  /** Keeps exponential buckets from now on. */
+  keepNative(): void {
+    this.#histogram.native ??= new NativeBuckets(this.#bounds);
+  }
+
   /** Returns the measurements so far, and starts new samples. */
   take(): CallTimesSnapshot {
-    const exemplars = this.#histogram.exemplars();
+    const [exemplars, native] = [this.#histogram.exemplars(), this.#histogram.native?.counts()];
     const snapshot = {
       calls: this.#calls,
       histogram: [...this.#histogram.data()],
       samplesMs: this.#samplesMs,
       sampledOf: this.#sampledOf,
       ...(exemplars !== undefined && { exemplars: [...exemplars] }),
+      ...(native !== undefined && { native }),
     };
     this.#samplesMs = [];
     this.#sampledOf = 0;

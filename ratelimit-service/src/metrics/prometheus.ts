@@ -3,6 +3,7 @@
  * its labels: `domain`, `key1`, `key2` and so on, one per level, of any number.
  */
 import {
+  allInExponentialBuckets,
   type HistogramFamily,
   histogramOf,
   type HistogramPoint,
@@ -155,7 +156,7 @@ interface TimesMetric {
   readonly bounds: readonly number[];
 }
 
-function writeTimes(list: FamilyList, metric: TimesMetric, { histogram, exemplars }: CallTimesSnapshot): void {
+function writeTimes(list: FamilyList, metric: TimesMetric, { histogram, exemplars, native }: CallTimesSnapshot): void {
   const { name, labels, help, observer: type, perSecond, bounds } = metric;
   const { counts, sum } = histogramOf(histogram);
   list.histogram(
@@ -164,6 +165,8 @@ function writeTimes(list: FamilyList, metric: TimesMetric, { histogram, exemplar
       labels,
       counts,
       sum: sum * perSecond,
+      // Exponential buckets of seconds are none of another unit.
+      native: perSecond === 1 && native !== undefined ? allInExponentialBuckets(bounds, counts, native) : undefined,
       exemplars: exemplars?.map((exemplar) => exemplar && { ...exemplar, value: exemplar.value * perSecond }),
     },
   );

@@ -1,5 +1,5 @@
 /** The counts of the service as plain data: taken in each thread, posted, added up and exported by the sinks. */
-import { laterExemplars } from "@gatewayproxy/runtime/metrics";
+import { addNative, laterExemplars, type NativeCounts } from "@gatewayproxy/runtime/metrics";
 import type { RateLimitStats, RuleCounts, ServiceCounts } from "../stats.ts";
 import type { CallTimes, CallTimesSnapshot } from "./call-times.ts";
 
@@ -151,7 +151,9 @@ function mergeMaps(maps: readonly ReadonlyMap<string, number>[]): Map<string, nu
 function mergeTimes(times: readonly CallTimesSnapshot[]): CallTimesSnapshot {
   const [first] = times;
   const exemplars = laterExemplars(times.map((each) => each.exemplars));
+  const native = times.reduce<NativeCounts | undefined>((sum, each) => addNative(sum, each.native), undefined);
   return {
+    ...(native !== undefined && { native }),
     ...(exemplars !== undefined && { exemplars }),
     calls: times.reduce((sum, { calls }) => sum + calls, 0),
     histogram: (first?.histogram ?? []).map((_, at) => times.reduce((sum, item) => sum + (item.histogram[at] ?? 0), 0)),

@@ -2,6 +2,7 @@
  * Keeps the exported counts of each series, so that points have the time at which they begin and, with delta temporality, only
  * what was counted since then. Counts of a failed export are part of the next one. Bounded by the series themselves.
  */
+import { countsSince, type ExponentialCounts } from "../metrics/exponential-buckets.ts";
 import { countOf, type HistogramPoint, type MetricFamily, type NumberPoint } from "../metrics/metric-families.ts";
 import type { Temporality } from "./metric-export-settings.ts";
 
@@ -24,6 +25,8 @@ interface Series {
   /** A single value for a counter. */
   counts: readonly number[];
   sum: number;
+  /** The exponential buckets of `counts`. */
+  native: ExponentialCounts | undefined;
   /** The collection in which it was last seen. */
   collection: number;
 }
@@ -67,10 +70,14 @@ export class ExportedSeries {
   /** Returns the point of a histogram. */
   histogram({ name }: MetricFamily, point: HistogramPoint): TimedPoint<HistogramPoint> {
     const series = this.#find(name, point, point.counts);
-    const timed = this.#timed(series, point.counts, point.sum);
+    const timed = this.#timed(series, point.counts, point.sum, point.native);
     if (this.#temporality === "cumulative") return { ...timed, point };
     const counts = point.counts.map((count, at) => count - (series.counts[at] ?? 0));
-    return { ...timed, point: { ...point, counts, sum: point.sum - series.sum } };
+    const native =
+      point.native === undefined || series.native === undefined
+        ? point.native
+        : countsSince(point.native, series.native);
+    return { ...timed, point: { ...point, counts, sum: point.sum - series.sum, native } };
   }
 
   /** Ends a collection: series that it did not have are forgotten. */
@@ -86,14 +93,19 @@ export class ExportedSeries {
     // What the last collection did not have was counted later, and so was a count that has fallen.
     if (series === undefined || countOf({ counts }) < countOf(series)) {
       const startMs = this.#lastMs;
-      series = { startMs, exportedMs: startMs, counts: [], sum: 0, collection: 0 };
+      series = { startMs, exportedMs: startMs, counts: [], sum: 0, native: undefined, collection: 0 };
       this.#series.set(key, series);
     }
     series.collection = this.#collection;
     return series;
   }
 
-  #timed(series: Series, counts: readonly number[], sum: number): Omit<TimedPoint<never>, "point"> {
+  #timed(
+    series: Series,
+    counts: readonly number[],
+    sum: number,
+    native?: ExponentialCounts,
+  ): Omit<TimedPoint<never>, "point"> {
     const atMs = this.#atMs;
     const startMs = this.#temporality === "cumulative" ? series.startMs : series.exportedMs;
     return {
@@ -103,6 +115,7 @@ export class ExportedSeries {
         series.exportedMs = atMs;
         series.counts = counts;
         series.sum = sum;
+        series.native = native;
       },
     };
   }

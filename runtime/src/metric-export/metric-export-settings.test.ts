@@ -46,6 +46,7 @@ test("the defaults are those of the specification", () => {
     intervalMs: 60_000,
     timeoutMs: 30_000,
     temporality: "cumulative",
+    histograms: "classic",
     resource: { "service.name": "gateway-proxy" },
   });
 });
@@ -57,6 +58,7 @@ test("every variable is read, and one of metrics takes precedence", () => {
     OTEL_EXPORTER_OTLP_METRICS_PROTOCOL: "grpc",
     OTEL_METRIC_EXPORT_INTERVAL: "5000",
     OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE: "Delta",
+    OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION: "base2_exponential_bucket_histogram",
     OTEL_RESOURCE_ATTRIBUTES: "team=a%2Cb",
     OTEL_SERVICE_NAME: "edge",
   };
@@ -65,6 +67,7 @@ test("every variable is read, and one of metrics takes precedence", () => {
     intervalMs: 5_000,
     timeoutMs: 5_000,
     temporality: "delta",
+    histograms: "native",
     resource: { "service.name": "edge", team: "a,b" },
   });
   expect(settingsOf({ ...env, OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE: "lowmemory" })?.temporality).toBe(
@@ -82,13 +85,13 @@ test("each problem names the variable, the value and what is accepted", () => {
   expect(
     problemsOf({
       OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE: "sometimes",
-      OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION: "base2_exponential_bucket_histogram",
+      OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION: "sparse",
       OTEL_EXPORTER_OTLP_METRICS_PROTOCOL: "http/json",
     }),
   ).toEqual([
     'OTEL_EXPORTER_OTLP_METRICS_PROTOCOL: "http/json" is not one of grpc, http/protobuf',
     'OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE: "sometimes" is not one of cumulative, delta, lowmemory',
-    'OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION: "base2_exponential_bucket_histogram" is not explicit_bucket_histogram',
+    'OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION: "sparse" is not one of explicit_bucket_histogram, base2_exponential_bucket_histogram',
   ]);
   expect(problemsOf({ OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: "collector" })).toHaveLength(1);
 });

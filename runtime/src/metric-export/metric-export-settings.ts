@@ -1,4 +1,5 @@
 /** The variables of the OpenTelemetry specification that configure the export of metrics. */
+import type { HistogramKind } from "../metrics/metric-families.ts";
 import type { Result } from "../text/problem.ts";
 import { type Environment, type OtlpProtocol, VariableReader } from "../tracing/otel-variables.ts";
 
@@ -12,6 +13,8 @@ export interface MetricExportSettings {
   /** At most `intervalMs`, so that no two exports are in progress. */
   readonly timeoutMs: number;
   readonly temporality: Temporality;
+  /** Native ones are exported as exponential histograms. */
+  readonly histograms: HistogramKind;
   /** Of OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, with the defaults of the program. */
   readonly resource: Readonly<Record<string, string>>;
 }
@@ -31,6 +34,7 @@ const timeout = "OTEL_METRIC_EXPORT_TIMEOUT";
 const preference = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE";
 const aggregation = "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION";
 const explicitBuckets = "explicit_bucket_histogram";
+const exponentialBuckets = "base2_exponential_bucket_histogram";
 const dayMs = 86_400_000;
 
 /** Reads the settings of the export; `value` is undefined if it is off. */
@@ -44,10 +48,9 @@ export function readMetricExportSettings(
     protocol: reader.exporter("METRICS", defaults.protocol ?? "http/protobuf"),
     ...readTimes(reader),
     temporality: readTemporality(reader),
+    histograms: readHistograms(reader),
     resource: reader.resource(defaults.resource),
   };
-  const histograms = reader.text(aggregation);
-  if (histograms !== undefined && histograms !== explicitBuckets) reader.reject(aggregation, explicitBuckets);
   // Variables of metrics that are off must not prevent a start: they may be those of a whole cluster.
   if (!isOn) return reader.problemsOf(exporter) ?? { ok: true, value: undefined };
   return reader.problems.length > 0 ? { ok: false, problems: reader.problems } : { ok: true, value: settings };
@@ -72,6 +75,13 @@ function readTimes(reader: VariableReader): Pick<MetricExportSettings, "interval
     reader.reject(timeout, `at most ${interval}, which is ${intervalMs}`);
   }
   return { intervalMs, timeoutMs: timeoutMs ?? Math.min(30_000, intervalMs) };
+}
+
+function readHistograms(reader: VariableReader): HistogramKind {
+  const value = reader.text(aggregation)?.toLowerCase() ?? explicitBuckets;
+  if (value === exponentialBuckets) return "native";
+  if (value !== explicitBuckets) reader.reject(aggregation, `one of ${explicitBuckets}, ${exponentialBuckets}`);
+  return "classic";
 }
 
 /** All counters and histograms here are synchronous instruments, for which `lowmemory` is `delta`. */

@@ -1,7 +1,8 @@
 /** The messages of exports, read by the reader of protobuf that is independent of the writer. */
 import protobuf from "protobufjs";
 import { describe, expect, test } from "vitest";
-import type { MetricFamily } from "../metrics/metric-families.ts";
+import { ExponentialBuckets } from "../metrics/exponential-buckets.ts";
+import type { HistogramKind, MetricFamily } from "../metrics/metric-families.ts";
 import { FakeClock } from "../testing/fake-clock.ts";
 import { MetricExport } from "./metric-export.ts";
 import type { MetricExportSettings, Temporality } from "./metric-export-settings.ts";
@@ -18,7 +19,7 @@ message KeyValue { string key = 1; Value value = 2; }
 message Value { string string_value = 1; }
 message Metric {
   string name = 1; string description = 2; string unit = 3;
-  oneof data { Gauge gauge = 5; Sum sum = 7; Histogram histogram = 9; }
+  oneof data { Gauge gauge = 5; Sum sum = 7; Histogram histogram = 9; ExponentialHistogram exponential_histogram = 10; }
 }
 message Gauge { repeated Point data_points = 1; }
 message Sum { repeated Point data_points = 1; uint32 aggregation_temporality = 2; bool is_monotonic = 3; }
@@ -28,6 +29,13 @@ message HistogramPoint {
   repeated KeyValue attributes = 9; fixed64 start_time_unix_nano = 2; fixed64 time_unix_nano = 3; fixed64 count = 4;
   double sum = 5; repeated fixed64 bucket_counts = 6; repeated double explicit_bounds = 7; repeated Exemplar exemplars = 8;
 }
+message ExponentialHistogram { repeated ExponentialPoint data_points = 1; uint32 aggregation_temporality = 2; }
+message ExponentialPoint {
+  repeated KeyValue attributes = 1; fixed64 start_time_unix_nano = 2; fixed64 time_unix_nano = 3; fixed64 count = 4;
+  double sum = 5; sint32 scale = 6; fixed64 zero_count = 7; Buckets positive = 8; repeated Exemplar exemplars = 11;
+  double zero_threshold = 14;
+}
+message Buckets { sint32 offset = 1; repeated uint64 bucket_counts = 2; }
 message Exemplar { fixed64 time_unix_nano = 2; double as_double = 3; bytes span_id = 4; bytes trace_id = 5; }
 `);
 const request = root.lookupType("Request");
@@ -39,6 +47,7 @@ interface Point {
   readonly count?: number;
   readonly sum?: number;
   readonly bucketCounts?: readonly number[];
+  readonly positive?: { readonly bucketCounts: readonly number[] };
   readonly exemplars?: readonly { readonly traceId: string }[];
   readonly attributes?: readonly { readonly key: string; readonly value: { readonly stringValue: string } }[];
 }
@@ -48,6 +57,7 @@ interface Metric {
   readonly unit?: string;
   readonly sum?: { readonly dataPoints: readonly Point[]; readonly aggregationTemporality: number };
   readonly histogram?: { readonly dataPoints: readonly Point[] };
+  readonly exponentialHistogram?: { readonly dataPoints: readonly Point[]; readonly aggregationTemporality: number };
 }
 
 interface Decoded {
@@ -72,10 +82,14 @@ const counter = (value: number): MetricFamily => ({
 });
 
 /** An export of what `families` holds, to a collector that takes messages while `isAway` is false. */
-function exportOf(families: MetricFamily[], temporality: Temporality = "cumulative") {
+function exportOf(
+  families: MetricFamily[],
+  temporality: Temporality = "cumulative",
+  histograms: HistogramKind = "classic",
+) {
   const clock = new FakeClock();
   const settings: MetricExportSettings = {
-    ...{ protocol: "http/protobuf", intervalMs: 60_000, timeoutMs: 30_000, temporality },
+    ...{ protocol: "http/protobuf", intervalMs: 60_000, timeoutMs: 30_000, temporality, histograms },
     resource: { "service.name": "edge" },
   };
   const collector = { isAway: false, messages: [] as Buffer[], closed: 0 };
@@ -222,7 +236,8 @@ describe("an export", () => {
     const clock = new FakeClock();
     const never = new Promise<void>(() => undefined);
     const settings: MetricExportSettings = {
-      ...{ protocol: "grpc", intervalMs: 60_000, timeoutMs: 30_000, temporality: "cumulative", resource: {} },
+      ...{ protocol: "grpc", intervalMs: 60_000, timeoutMs: 30_000, temporality: "cumulative", histograms: "classic" },
+      resource: {},
     };
     const observer = { ended: () => undefined, problem: () => undefined };
     const collect = () => Promise.resolve([counter(1)]);
@@ -295,5 +310,59 @@ describe("delta points", () => {
     expect(await pointOf()).toMatchObject({ asDouble: 2 });
     families[0] = { ...counter(9), points: [{ labels: { code: "500" }, value: 9 }] } as MetricFamily;
     expect(await pointOf()).toMatchObject({ asDouble: 9 });
+  });
+});
+
+describe("exponential histograms", () => {
+  function histogram(...values: readonly number[]): MetricFamily {
+    const buckets = new ExponentialBuckets();
+    for (const value of values) buckets.add(value);
+    const sum = values.reduce((total, value) => total + value, 0);
+    const exemplar = { traceId: "ab".repeat(16), spanId: "cd".repeat(8), atMs: 2_000_000_000_000, value: 2 };
+    const exemplars = [exemplar, undefined];
+    const points = [{ labels: { route: "a" }, counts: [values.length, 0], sum, exemplars, native: buckets.counts() }];
+    return { name: "d_seconds", help: "D.", type: "histogram", bounds: [1_000], points };
+  }
+
+  test("have the buckets, the zeros and the exemplars", async () => {
+    const { next, clock } = exportOf([histogram(0, 1, 2, 2)], "cumulative", "native");
+    expect((await next())[0]).toEqual({
+      ...{ name: "d_seconds", description: "D.", unit: "s" },
+      exponentialHistogram: {
+        aggregationTemporality: 2,
+        dataPoints: [
+          {
+            attributes: [{ key: "route", value: { stringValue: "a" } }],
+            ...{ startTimeUnixNano: nanoseconds(clock, 60_000), timeUnixNano: nanoseconds(clock) },
+            ...{ count: 4, sum: 5, scale: 3, zeroCount: 1, zeroThreshold: 2 ** -128 },
+            // (2^(-1/8), 1] has 1, and (2^(7/8), 2] has 2.
+            positive: { offset: -1, bucketCounts: [1, 0, 0, 0, 0, 0, 0, 0, 2] },
+            exemplars: [expect.objectContaining({ asDouble: 2 })],
+          },
+        ],
+      },
+    });
+  });
+
+  test("have the values since the last export with delta temporality, also after the buckets became wider", async () => {
+    const families = [histogram(0, 1)];
+    const { next } = exportOf(families, "delta", "native");
+    await next();
+    families[0] = histogram(0, 1, 0, 1e-6, 1e6);
+    const [metric] = await next();
+    expect(metric?.exponentialHistogram).toMatchObject({ aggregationTemporality: 1 });
+    expect(metric?.exponentialHistogram?.dataPoints).toMatchObject([{ count: 3, scale: 2, zeroCount: 1 }]);
+    const [point] = metric?.exponentialHistogram?.dataPoints ?? [];
+    expect(point?.positive?.bucketCounts.filter((count) => count !== 0)).toEqual([1, 1]);
+  });
+
+  test("are those with explicit bounds where a program has no exponential ones, or does not want them", async () => {
+    const [classic] = [histogram(1)].map(({ points, ...family }) => ({
+      ...family,
+      points: points.map((point) => ({ ...point, native: undefined })),
+    }));
+    const withoutNative = await exportOf([classic as MetricFamily], "cumulative", "native").next();
+    expect(withoutNative[0]?.histogram?.dataPoints).toMatchObject([{ count: 1, bucketCounts: [1, 0] }]);
+    expect((await exportOf([histogram(1)]).next())[0]?.histogram?.dataPoints).toMatchObject([{ count: 1 }]);
   });
 });

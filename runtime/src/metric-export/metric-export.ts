@@ -84,8 +84,8 @@ export class MetricExport {
     try {
       const families = await collect();
       this.#exported.begin(clock.nowMs());
-      const { temporality, resource } = settings;
-      const messages = [...otlpMessages(families, this.#exported, { temporality, resource, scope })];
+      const { temporality, histograms, resource } = settings;
+      const messages = [...otlpMessages(families, this.#exported, { temporality, histograms, resource, scope })];
       this.#exported.end();
       for (const message of messages) {
         await this.#sender.send(message.bytes);

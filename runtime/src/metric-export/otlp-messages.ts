@@ -2,10 +2,12 @@
  * Writes metrics as OTLP (opentelemetry-proto, `ExportMetricsServiceRequest`). The serializer of the SDK does not write exemplars.
  */
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";
+import { countsOfBounds, type ExponentialCounts, zeroThreshold } from "../metrics/exponential-buckets.ts";
 import type { Exemplar } from "../metrics/metrics.ts";
 import {
   countOf,
   type HistogramFamily,
+  type HistogramKind,
   type HistogramPoint,
   type Labels,
   type MetricFamily,
@@ -30,6 +32,7 @@ export interface OtlpOptions {
   /** Name and version of the program. */
   readonly scope: { readonly name: string; readonly version: string };
   readonly temporality: Temporality;
+  readonly histograms: HistogramKind;
 }
 
 /** A collector may reject messages of more than 4 MiB (the default of gRPC). */
@@ -47,7 +50,7 @@ export function* otlpMessages(
 ): Generator<OtlpMessage, void> {
   let metrics: WrittenMetric[] = [];
   let length = 0;
-  for (const metric of writtenMetrics(families, exported, options.temporality)) {
+  for (const metric of writtenMetrics(families, exported, options)) {
     metrics.push(metric);
     length += metric.bytes.length;
     if (length < maxMessageBytes) continue;
@@ -90,14 +93,18 @@ function messageOf(metrics: readonly WrittenMetric[], { resource, scope }: OtlpO
 function* writtenMetrics(
   families: readonly MetricFamily[],
   exported: ExportedSeries,
-  temporality: Temporality,
+  { temporality, histograms }: OtlpOptions,
 ): Generator<WrittenMetric, void> {
   const writer = new WireWriter();
   for (const family of families) {
     for (let from = 0; from < family.points.length; from += maxPoints) {
       const commits =
         "bounds" in family
-          ? writeHistograms(writer, family, from, exported, temporality)
+          ? writeHistograms(writer, family, from, {
+              exported,
+              temporality,
+              isExponential: histograms === "native" && hasNative(family),
+            })
           : writeNumbers(writer, family, from, exported, temporality);
       yield { bytes: writer.take(), commits };
     }
@@ -119,6 +126,7 @@ function unitOf(name: string): string {
 const fieldOfGauge = 5;
 const fieldOfSum = 7;
 const fieldOfHistogram = 9;
+const fieldOfExponentialHistogram = 10;
 
 /** @returns the commits of the points that were written. */
 function writeNumbers(
@@ -157,19 +165,30 @@ function writeNumber(
   writer.end(field);
 }
 
+interface HistogramOptions {
+  readonly exported: ExportedSeries;
+  readonly temporality: Temporality;
+  readonly isExponential: boolean;
+}
+
+/** A metric has one kind of points. The metrics of the process have no exponential buckets. */
+function hasNative({ points }: HistogramFamily): boolean {
+  return points.some(({ native }) => native !== undefined);
+}
+
 /** @returns the commits of the points that were written. */
 function writeHistograms(
   writer: WireWriter,
   family: HistogramFamily,
   from: number,
-  exported: ExportedSeries,
-  temporality: Temporality,
+  { exported, temporality, isExponential }: HistogramOptions,
 ): readonly (() => void)[] {
   writeHead(writer, family);
-  const data = writer.begin(fieldOfHistogram);
+  const data = writer.begin(isExponential ? fieldOfExponentialHistogram : fieldOfHistogram);
   const commits = family.points.slice(from, from + maxPoints).map((point) => {
     const timed = exported.histogram(family, point);
-    writeHistogram(writer, family, timed, exported.atMs);
+    if (isExponential) writeExponentialHistogram(writer, family, timed, exported.atMs);
+    else writeHistogram(writer, family, timed, exported.atMs);
     return timed.commit;
   });
   writer.uint(2, aggregationTemporality[temporality]);
@@ -193,15 +212,45 @@ function writeHistogram(
     writer.packedFixed64(6, point.counts);
     writer.packedDoubles(7, family.bounds);
   }
-  for (const exemplar of point.exemplars ?? []) {
-    if (exemplar !== undefined && exemplar.atMs >= sinceMs) writeExemplar(writer, exemplar);
-  }
+  writeExemplars(writer, 8, point, sinceMs);
   writeAttributes(writer, 9, attributesOf(family, point.labels));
   writer.end(field);
 }
 
-function writeExemplar(writer: WireWriter, { value, atMs, traceId, spanId }: Exemplar): void {
-  const field = writer.begin(8);
+function writeExponentialHistogram(
+  writer: WireWriter,
+  family: HistogramFamily,
+  { point, startMs, sinceMs }: TimedPoint<HistogramPoint>,
+  atMs: number,
+): void {
+  const { schema, zeros, offset, counts }: ExponentialCounts =
+    point.native ?? countsOfBounds(family.bounds, point.counts);
+  const field = writer.begin(1);
+  writeAttributes(writer, 1, attributesOf(family, point.labels));
+  writer.fixed64(2, nanoseconds(startMs));
+  writer.fixed64(3, nanoseconds(atMs));
+  writer.fixed64(4, BigInt(countOf(point)));
+  writer.double(5, point.sum);
+  writer.sint(6, schema);
+  writer.fixed64(7, BigInt(zeros));
+  const positive = writer.begin(8);
+  writer.sint(1, offset);
+  writer.packedUints(2, counts);
+  writer.end(positive);
+  writeExemplars(writer, 11, point, sinceMs);
+  writer.double(14, zeroThreshold);
+  writer.end(field);
+}
+
+/** @param sinceMs earlier ones have been exported. */
+function writeExemplars(writer: WireWriter, field: number, { exemplars = [] }: HistogramPoint, sinceMs: number): void {
+  for (const exemplar of exemplars) {
+    if (exemplar !== undefined && exemplar.atMs >= sinceMs) writeExemplar(writer, field, exemplar);
+  }
+}
+
+function writeExemplar(writer: WireWriter, number: number, { value, atMs, traceId, spanId }: Exemplar): void {
+  const field = writer.begin(number);
   writer.fixed64(2, nanoseconds(atMs));
   writer.double(3, value);
   writer.bytes(4, Buffer.from(spanId, "hex"));

@@ -5,35 +5,53 @@ import { countOf, exposedLabels, type HistogramFamily, type MetricFamily } from 
 import type { Exemplar, MetricTable } from "./metrics.ts";
 
 /** A format of `/metrics`. */
-export type ExpositionFormat = "text" | "openmetrics";
+export type ExpositionFormat = "text" | "openmetrics" | "protobuf";
 
 /** The `content-type` of each format. */
 export const expositionContentTypes: Readonly<Record<ExpositionFormat, string>> = {
   text: Registry.PROMETHEUS_CONTENT_TYPE,
   openmetrics: Registry.OPENMETRICS_CONTENT_TYPE,
+  protobuf: "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited",
 };
 
 const openMetricsVersions: ReadonlySet<string> = new Set(["1.0.0", "0.0.1"]);
 
+/** What a media range accepts, with its parameters in lower case. */
+function acceptedBy(type: string, parameters: ReadonlyMap<string, string>): ExpositionFormat | undefined {
+  switch (type) {
+    case "text/plain":
+      return "text";
+    case "application/openmetrics-text":
+      return openMetricsVersions.has(parameters.get("version") ?? "1.0.0") ? "openmetrics" : undefined;
+    case "application/vnd.google.protobuf": {
+      const isMetrics = parameters.get("proto") === "io.prometheus.client.metricfamily";
+      return isMetrics && parameters.get("encoding") === "delimited" ? "protobuf" : undefined;
+    }
+    default:
+      return undefined;
+  }
+}
+
 /**
- * Returns the format that a scraper prefers (RFC 9110 §12.5.1). Anything else than OpenMetrics, and no preference, is the text
- * format, which every scraper reads.
+ * Returns the format that a scraper prefers (RFC 9110 §12.5.1), and of equally good ones the one that says more. Without a
+ * preference it is the text format, which every scraper reads.
  */
 export function formatOf(accept: string | undefined): ExpositionFormat {
-  if (accept?.includes("openmetrics") !== true) return "text";
-  let quality = { openmetrics: 0, text: 0 };
-  for (const item of accept.split(",")) {
-    const [type = "", ...parameters] = item.split(";").map((part) => part.trim().toLowerCase());
-    const valueOf = (name: string) =>
-      parameters.find((parameter) => parameter.startsWith(`${name}=`))?.slice(name.length + 1);
-    const q = Number(valueOf("q") ?? 1) || 0;
-    if (type === "application/openmetrics-text" && openMetricsVersions.has(valueOf("version") ?? "1.0.0")) {
-      quality = { ...quality, openmetrics: Math.max(quality.openmetrics, q) };
-    } else if (type === "text/plain") {
-      quality = { ...quality, text: Math.max(quality.text, q) };
-    }
+  const qualities = { text: 0, openmetrics: 0, protobuf: 0 };
+  for (const item of accept?.split(",") ?? []) {
+    const [type = "", ...rest] = item.split(";").map((part) => part.trim().toLowerCase());
+    const parameters = new Map(
+      rest.map((parameter) => {
+        const [name = "", value = ""] = parameter.split("=");
+        return [name, value];
+      }),
+    );
+    const format = acceptedBy(type, parameters);
+    if (format !== undefined) qualities[format] = Math.max(qualities[format], Number(parameters.get("q") ?? 1) || 0);
   }
-  return quality.openmetrics > 0 && quality.openmetrics >= quality.text ? "openmetrics" : "text";
+  const best = Math.max(...Object.values(qualities));
+  if (best === 0) return "text";
+  return (["protobuf", "openmetrics", "text"] as const).find((format) => qualities[format] === best) ?? "text";
 }
 
 /** A sample in the form of the library. */
@@ -49,8 +67,11 @@ interface Sample {
   };
 }
 
+/** A format of text. */
+type TextFormat = Exclude<ExpositionFormat, "protobuf">;
+
 /** Renders metrics in their order, without those that have no series. */
-export function renderFamilies(families: readonly MetricFamily[], format: ExpositionFormat = "text"): Promise<string> {
+export function renderFamilies(families: readonly MetricFamily[], format: TextFormat = "text"): Promise<string> {
   const registry = new Registry<RegistryContentType>();
   if (format === "openmetrics") registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
   for (const family of families) {
@@ -66,7 +87,7 @@ export function renderFamilies(families: readonly MetricFamily[], format: Exposi
 }
 
 /** In OpenMetrics, samples of a counter end in `_total`. Another counter keeps its name, as a metric of unknown type. */
-function typeIn(format: ExpositionFormat, { name, type }: MetricFamily): string {
+function typeIn(format: TextFormat, { name, type }: MetricFamily): string {
   return format === "openmetrics" && type === "counter" && !name.endsWith("_total") ? "unknown" : type;
 }
 

@@ -2,6 +2,7 @@
  * Metrics of all threads, added up, in the form from which each format is written: the texts of Prometheus and OpenMetrics, and
  * OTLP.
  */
+import { addCounts, countsOfBounds, type ExponentialCounts } from "./exponential-buckets.ts";
 import {
   type Exemplar,
   type Instrument,
@@ -9,12 +10,16 @@ import {
   mergeMetrics,
   type MetricsSnapshot,
   type MetricTable,
+  type NativeCounts,
   type SeriesBound,
   type SeriesSnapshot,
 } from "./metrics.ts";
 
 /** Values of labels, by the names of Prometheus. */
 export type Labels = Readonly<Record<string, string>>;
+
+/** What a reader wants of histograms: with buckets by bound only, or also with exponential ones. */
+export type HistogramKind = "classic" | "native";
 
 /** A metric with its points. */
 export type MetricFamily = NumberFamily | HistogramFamily;
@@ -55,6 +60,8 @@ export interface HistogramPoint {
   readonly sum: number;
   /** The last exemplar of each bucket; absent: there are none. */
   readonly exemplars?: readonly (Exemplar | undefined)[] | undefined;
+  /** The same values in exponential buckets; absent: they are not kept. */
+  readonly native?: ExponentialCounts | undefined;
 }
 
 /**
@@ -83,17 +90,38 @@ function familyOf(declaration: MetricDeclaration, series: readonly SeriesSnapsho
     const points = series.map((each) => ({ labels: labelsOf(each), value: each.data[0] ?? 0 }));
     return { name, help, type, instrument, points };
   }
-  const points = series.map((each) => ({
-    labels: labelsOf(each),
-    ...histogramOf(each.data),
-    exemplars: each.exemplars,
-  }));
+  const points = series.map((each): HistogramPoint => {
+    const { counts, sum } = histogramOf(each.data);
+    const native = each.native && allInExponentialBuckets(bounds, counts, each.native);
+    return { labels: labelsOf(each), counts, sum, exemplars: each.exemplars, native };
+  });
   return { name, help, type, instrument, bounds, points };
 }
 
 /** Returns the counts and the sum. @param data as in `SeriesSnapshot`. */
 export function histogramOf(data: readonly number[]): Pick<HistogramPoint, "counts" | "sum"> {
   return { counts: data.slice(0, -1), sum: data.at(-1) ?? 0 };
+}
+
+/**
+ * Returns the exponential buckets of all values. Those that were counted before there were exponential buckets are in the bucket of
+ * their bound, so that both kinds of buckets have the same number of values, and none ever falls.
+ *
+ * @param counts of all values, by bound.
+ */
+export function allInExponentialBuckets(
+  bounds: readonly number[],
+  counts: readonly number[],
+  native: NativeCounts,
+): ExponentialCounts {
+  const { byBound, ...kept } = native;
+  return addCounts(
+    kept,
+    countsOfBounds(
+      bounds,
+      counts.map((count, at) => count - (byBound[at] ?? 0)),
+    ),
+  );
 }
 
 /** Returns the number of values in a histogram. */

@@ -232,6 +232,13 @@ describe("OpenMetrics", () => {
     ["application/openmetrics-text;version=2.0.0,text/plain;q=0.1", "text"],
     ["application/openmetrics-text;q=0", "text"],
     ["application/openmetrics-text;q=nonsense, text/plain", "text"],
+    ["application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", "protobuf"],
+    ["application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text, text/plain;q=0.1", "text"],
+    ["application/vnd.google.protobuf;encoding=delimited", "text"],
+    [
+      "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.3,application/openmetrics-text;q=0.5",
+      "openmetrics",
+    ],
   ])("is negotiated: %s", (accept, format) => {
     expect(formatOf(accept)).toBe(format);
   });

@@ -2,6 +2,7 @@
  * Metrics of a service with several threads. A table declares them. Each thread counts in its own cells, at the cost of
  * one addition. The main thread collects the counts of all threads, adds them up and renders them for Prometheus.
  */
+import { addCounts, ExponentialBuckets, type ExponentialCounts } from "./exponential-buckets.ts";
 
 /** The declaration of a metric. Names follow the Prometheus conventions: base unit as suffix, `_total` for counters. */
 export interface MetricDeclaration {
@@ -58,8 +59,44 @@ export interface Exemplar extends ObservedSpan {
   readonly value: number;
 }
 
+/** Values in exponential buckets, and the same values in the buckets by bound. */
+export interface NativeCounts extends ExponentialCounts {
+  /** The number of values in each bucket, +Inf last. A histogram may have counted others before it had exponential buckets. */
+  readonly byBound: readonly number[];
+}
+
+/** The exponential buckets of one or several cells. */
+export class NativeBuckets {
+  readonly #buckets = new ExponentialBuckets();
+  readonly #byBound: number[];
+
+  /** @param bounds of the buckets by bound. */
+  constructor(bounds: readonly number[]) {
+    this.#byBound = new Array<number>(bounds.length + 1).fill(0);
+  }
+
+  /** @param bucket of the buckets by bound. */
+  observe(value: number, bucket: number): void {
+    this.#buckets.add(value);
+    this.#byBound[bucket] = (this.#byBound[bucket] ?? 0) + 1;
+  }
+
+  /** Returns a copy of the counts. */
+  counts(): NativeCounts {
+    return { ...this.#buckets.counts(), byBound: [...this.#byBound] };
+  }
+}
+
+/** Adds up the counts of threads; undefined for those without exponential buckets. */
+export function addNative(one: NativeCounts | undefined, other: NativeCounts | undefined): NativeCounts | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return { ...addCounts(one, other), byBound: one.byBound.map((count, at) => count + (other.byBound[at] ?? 0)) };
+}
+
 /** A histogram for one set of label values. */
 export class HistogramCell {
+  /** Receives the values, too. Undefined until a reader wants exponential buckets. */
+  native: NativeBuckets | undefined;
   readonly #bounds: readonly number[];
   /** The number of values in each bucket, +Inf last, and then the sum of the values. */
   readonly #data: number[];
@@ -78,6 +115,7 @@ export class HistogramCell {
     this.#data[bucket] = (this.#data[bucket] ?? 0) + 1;
     const sum = this.#data.length - 1;
     this.#data[sum] = (this.#data[sum] ?? 0) + value;
+    this.native?.observe(value, bucket);
     if (span !== undefined) this.#keep(bucket, { ...span, value });
   }
 
@@ -114,6 +152,8 @@ export class Family<C extends Cell | HistogramCell, L extends readonly string[]>
   readonly #create: () => C;
   readonly #tree: LabelTree<C> = new Map();
   #series: { readonly labels: readonly string[]; readonly cell: C }[] = [];
+  /** Exponential buckets by exposed labels: cells that are exposed as one series share them. Undefined until they are kept. */
+  #native: Map<string, NativeBuckets> | undefined;
 
   constructor(declaration: MetricDeclaration, create: () => C) {
     this.declaration = declaration;
@@ -138,20 +178,49 @@ export class Family<C extends Cell | HistogramCell, L extends readonly string[]>
     const isRemoved = ({ labels }: { readonly labels: readonly string[] }): boolean => labels[at] === value;
     this.#series = this.#series.filter((series) => !isRemoved(series));
     prune(this.#tree, at, value);
+    if (this.#native === undefined) return;
+    const kept = new Set(this.#series.map(({ cell }) => nativeOf(cell)));
+    for (const [key, buckets] of this.#native) if (!kept.has(buckets)) this.#native.delete(key);
   }
 
   /** Removes every series of a metric with labels. */
   clear(): void {
     this.#series = [];
     this.#tree.clear();
+    this.#native?.clear();
+  }
+
+  /** Lets histograms have exponential buckets from now on. */
+  keepNative(): void {
+    if (this.#native !== undefined || this.declaration.type !== "histogram") return;
+    this.#native = new Map();
+    for (const { labels, cell } of this.#series) this.#makeNative(this.#native, labels, cell);
   }
 
   snapshot(): FamilySnapshot {
+    const taken = new Set<NativeBuckets>();
     const series = this.#series.map(({ labels, cell }): SeriesSnapshot => {
       const exemplars = cell.exemplars();
-      return { labels, data: [...cell.data()], ...(exemplars !== undefined && { exemplars: [...exemplars] }) };
+      const native = nativeOf(cell);
+      // Of cells that share buckets, the first has their counts.
+      const isTaken = native === undefined || taken.has(native);
+      if (native !== undefined) taken.add(native);
+      return {
+        labels,
+        data: [...cell.data()],
+        ...(exemplars !== undefined && { exemplars: [...exemplars] }),
+        ...(!isTaken && { native: native.counts() }),
+      };
     });
     return { name: this.declaration.name, series };
+  }
+
+  #makeNative(native: Map<string, NativeBuckets>, labels: readonly string[], cell: C): void {
+    if (!(cell instanceof HistogramCell)) return;
+    const { labels: names, summedLabels = [], buckets = [] } = this.declaration;
+    const key = JSON.stringify(labels.filter((_, at) => !summedLabels.includes(names[at] ?? "")));
+    cell.native = native.get(key) ?? new NativeBuckets(buckets);
+    native.set(key, cell.native);
   }
 
   #add(labels: readonly LabelValue[]): C {
@@ -171,9 +240,15 @@ export class Family<C extends Cell | HistogramCell, L extends readonly string[]>
     if (existing !== undefined && !(existing instanceof Map)) return existing;
     const cell = this.#create();
     if (last !== undefined) node.set(last, cell);
-    this.#series.push({ labels: stored.map(String), cell });
+    const series = { labels: stored.map(String), cell };
+    if (this.#native !== undefined) this.#makeNative(this.#native, series.labels, cell);
+    this.#series.push(series);
     return cell;
   }
+}
+
+function nativeOf(cell: Cell | HistogramCell): NativeBuckets | undefined {
+  return cell instanceof HistogramCell ? cell.native : undefined;
 }
 
 /** Removes the branches of a label's value. @param depth of the label's nodes below `tree`. */
@@ -217,10 +292,17 @@ export interface SeriesSnapshot {
   readonly data: readonly number[];
   /** For a histogram with spans: the last exemplar of each bucket. */
   readonly exemplars?: readonly (Exemplar | undefined)[];
+  /** For a histogram with exponential buckets: their counts. Series that are exposed as one have them once. */
+  readonly native?: NativeCounts;
 }
 
 /** The counts of one thread. */
 export type MetricsSnapshot = readonly FamilySnapshot[];
+
+/** Lets all histograms of a thread have exponential buckets from now on. */
+export function keepNative(families: Families<MetricTable>): void {
+  for (const family of Object.values(families)) family.keepNative();
+}
 
 /** Copies the counts of all metrics of a thread. */
 export function takeSnapshot(families: Families<MetricTable>): MetricsSnapshot {
@@ -253,12 +335,15 @@ export function mergeMetrics(snapshots: readonly MetricsSnapshot[]): MetricsSnap
 interface MergedSeries extends SeriesSnapshot {
   readonly data: number[];
   exemplars?: readonly (Exemplar | undefined)[];
+  native?: NativeCounts;
 }
 
-function addTo(merged: MergedSeries, { data, exemplars }: SeriesSnapshot): void {
+function addTo(merged: MergedSeries, { data, exemplars, native }: SeriesSnapshot): void {
   for (const [at, value] of data.entries()) merged.data[at] = (merged.data[at] ?? 0) + value;
   const later = laterExemplars([merged.exemplars, exemplars]);
   if (later !== undefined) merged.exemplars = later;
+  const sum = addNative(merged.native, native);
+  if (sum !== undefined) merged.native = sum;
 }
 
 /** The exemplars of each bucket of one histogram. */
