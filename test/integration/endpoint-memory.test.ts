@@ -25,7 +25,7 @@ function backendWith(endpoints: number): Backend {
   };
 }
 
-test("an endpoint takes less than 1 KB of a worker until its first request", async () => {
+test("an endpoint takes less than 300 bytes of a worker until its first request", async () => {
   const backend = backendWith(count);
   const before = await usedMemory();
   const clock = new FakeClock();
@@ -41,6 +41,6 @@ test("an endpoint takes less than 1 KB of a worker until its first request", asy
     addresses: new AddressGuard(unrestricted),
   });
   const taken = (await usedMemory()) - before;
-  expect(handle.pools.length).toBe(count);
-  expect(taken / count).toBeLessThan(1_000);
+  expect(handle.size).toBe(count);
+  expect(taken / count).toBeLessThan(300);
 });

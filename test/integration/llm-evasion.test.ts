@@ -407,10 +407,13 @@ describe("work whose tokens no response reports", () => {
     return { send, backend };
   }
 
-  test.each(paths)("is rejected at %s", async (path) => {
-    const { send, backend } = await startDeferring("provider: { openai: {} }");
-    expect(await send(path)).toBe(400);
-    expect(backend.requests).toHaveLength(0);
+  // Otherwise, a spelling that no list has is rejected as an unknown endpoint.
+  test.each(paths)("is rejected at %s, also if the Backend allows other endpoints", async (path) => {
+    for (const ai of ["provider: { openai: {} }", "provider: { openai: {} }, otherEndpoints: Allow"]) {
+      const { send, backend } = await startDeferring(ai);
+      expect(await send(path)).toBe(400);
+      expect(backend.requests).toHaveLength(0);
+    }
   });
 
   test("is rejected if the Backend prescribes a model, without a limit too", async () => {

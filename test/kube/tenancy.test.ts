@@ -165,6 +165,50 @@ describeCluster("a tenant", () => {
     );
   });
 
+  test.each<[string, string, string, string]>([
+    [
+      "a mirror",
+      grant("HTTPRoute", "gatewayproxy.dev", "Backend"),
+      gateway("mirrors") +
+        route(
+          "mirrors",
+          "{name: mirrors}",
+          `filters: [{type: RequestMirror, requestMirror: {backendRef: ${victimsBackend}}}]`,
+        ),
+      "attacker/mirrors victim/openai-key",
+    ],
+    [
+      "a GRPCRoute",
+      grant("GRPCRoute", "gatewayproxy.dev", "Backend"),
+      gateway("calls") +
+        route("calls", "{name: calls}", `{backendRefs: [${victimsBackend}]}`).replace("HTTPRoute", "GRPCRoute"),
+      "attacker/calls victim/openai-key",
+    ],
+    [
+      "the rate limit service of a policy",
+      grant("ProxyPolicy", "gatewayproxy.dev", "Backend", "gatewayproxy.dev"),
+      gateway("limits") + route("limits", "{name: limits}", "{}") + policyWithService,
+      "attacker/limits victim/certificate",
+    ],
+    [
+      "the client certificate of a Gateway",
+      grant("Gateway", "", "Secret"),
+      gateway("presents", http, "tls: {backend: {clientCertificateRef: {name: certificate, namespace: victim}}}"),
+      "attacker/presents victim/certificate",
+    ],
+  ])("loses the permission for what %s needs with the grant", async (_, permission, manifests, right) => {
+    const [name = "", secret = ""] = right.split(" ");
+    await applyAs("victim", permission);
+    await applyAs("attacker", manifests);
+    await eventually(() => mayRead(name, secret), Boolean);
+    await plane.kubectl(["delete", "-n", "victim", "referencegrant/grant"]);
+    await eventually(
+      () => mayRead(name, secret),
+      (may) => !may,
+      removalMs,
+    );
+  });
+
   const invalidParameters = (message: RegExp) => ({
     status: {
       conditions: expect.arrayContaining([
@@ -274,13 +318,28 @@ spec:
 ---`;
 }
 
-function grant(from: string, group: string, to: string): string {
+/** A global limit whose service is a Backend of the victim, which presents a certificate to it. */
+const policyWithService = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: {name: limits}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: limits}]
+  traffic:
+    rateLimit:
+      global:
+        domain: d
+        backendRef: {group: gatewayproxy.dev, kind: Backend, namespace: victim, name: limits}
+        descriptors: [{entries: [{name: k, expression: "'v'"}]}]
+---`;
+
+function grant(from: string, group: string, to: string, fromGroup = "gateway.networking.k8s.io"): string {
   return `
 apiVersion: gateway.networking.k8s.io/v1beta1
 kind: ReferenceGrant
 metadata: {name: grant}
 spec:
-  from: [{group: gateway.networking.k8s.io, kind: ${from}, namespace: attacker}]
+  from: [{group: ${fromGroup}, kind: ${from}, namespace: attacker}]
   to: [{group: "${group}", kind: ${to}}]
 ---`;
 }
@@ -298,8 +357,8 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: {name: tenant, namespace: ${name}, labels: {test: tenancy}}
 rules:
-  - {apiGroups: [gateway.networking.k8s.io], resources: [gateways, httproutes, referencegrants], verbs: ["*"]}
-  - {apiGroups: [gatewayproxy.dev], resources: [backends], verbs: ["*"]}
+  - {apiGroups: [gateway.networking.k8s.io], resources: [gateways, grpcroutes, httproutes, referencegrants], verbs: ["*"]}
+  - {apiGroups: [gatewayproxy.dev], resources: [backends, proxypolicies], verbs: ["*"]}
   - {apiGroups: [""], resources: [configmaps], verbs: ["*"]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -345,4 +404,9 @@ apiVersion: gatewayproxy.dev/v1alpha1
 kind: Backend
 metadata: {name: openai, namespace: victim}
 spec: {ai: {provider: {openai: {}}, auth: {secretRef: {name: openai-key}}}}
+---
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: {name: limits, namespace: victim}
+spec: {static: {host: limits.test, port: 8081, tls: {clientCertificateRef: {name: certificate}}}}
 `;

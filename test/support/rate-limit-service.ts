@@ -169,10 +169,11 @@ export async function startRawService(
 
 /** Responds to one gRPC call with `message` as its only message. */
 export function respondGrpc(stream: ServerHttp2Stream, message: Buffer, status = "0"): void {
-  const framed = Buffer.concat([Buffer.from([0, 0, 0, 0, message.length]), message]);
+  const prefix = Buffer.alloc(5);
+  prefix.writeUInt32BE(message.length, 1);
   stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
   stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": status }));
-  stream.end(framed);
+  stream.end(Buffer.concat([prefix, message]));
 }
 
 /** The shortest response: overall code OK. */

@@ -16,6 +16,8 @@ import { describeWindow } from "./limit-window.ts";
 
 /** Number of denials that a worker stores. */
 export const decisionCapacity = 1_024;
+/** Maximum characters of their texts together, which clients and rate limit services choose. */
+const maxTextLength = 4 * 1024 * 1024;
 
 /** Selects denials of a worker. */
 export interface DecisionQuery {
@@ -40,29 +42,73 @@ interface StoredDenial {
   readonly monotonicMs: number;
 }
 
-/** The latest 1,024 denials of one worker; a further one replaces the oldest. */
+/** The latest denials of one worker, at most 1,024, and fewer if clients send long texts. */
 export class DecisionRing {
   readonly #worker: number;
-  readonly #ring: StoredDenial[] = [];
+  /** Those from `#first` to `#next`, each at its number modulo the capacity. */
+  readonly #ring: (StoredDenial | undefined)[] = [];
+  #first = 0;
   #next = 0;
+  #textLength = 0;
 
   /** @param worker The worker's number, from 1. */
   constructor(worker: number) {
     this.#worker = worker;
   }
 
-  add(denial: StoredDenial): void {
-    this.#ring[this.#next] = denial;
-    this.#next = (this.#next + 1) % decisionCapacity;
+  add(stored: StoredDenial): void {
+    const kept = { ...stored, denial: withoutResponseTexts(stored.denial) };
+    const length = textLengthOf(kept);
+    while (this.#count >= decisionCapacity || (this.#count > 0 && this.#textLength + length > maxTextLength)) {
+      this.#removeOldest();
+    }
+    this.#ring[this.#next++ % decisionCapacity] = kept;
+    this.#textLength += length;
+  }
+
+  get #count(): number {
+    return this.#next - this.#first;
+  }
+
+  #removeOldest(): void {
+    const place = this.#first++ % decisionCapacity;
+    const oldest = this.#ring[place];
+    this.#ring[place] = undefined;
+    if (oldest !== undefined) this.#textLength -= textLengthOf(oldest);
   }
 
   find({ id, traceId }: DecisionQuery): DecisionResult {
-    const newestFirst = [...this.#ring.slice(0, this.#next).reverse(), ...this.#ring.slice(this.#next).reverse()];
-    const found = newestFirst.filter(({ record }) => {
-      return (id === undefined || record.requestId === id) && (traceId === undefined || record.traceId === traceId);
-    });
-    return { decisions: found.map((denial) => describe(denial, this.#worker)), remembered: this.#ring.length };
+    const decisions: Decision[] = [];
+    for (let at = this.#next - 1; at >= this.#first; at--) {
+      const stored = this.#ring[at % decisionCapacity];
+      if (stored === undefined) continue;
+      const { record } = stored;
+      if (id !== undefined && record.requestId !== id) continue;
+      if (traceId === undefined || record.traceId === traceId) decisions.push(describe(stored, this.#worker));
+    }
+    return { decisions, remembered: this.#count };
   }
+}
+
+/** Returns the denial without the body and the fields of the response of a service, which may have a mebibyte. */
+function withoutResponseTexts(denial: Denial): Denial {
+  if (denial.kind !== "global" || "kind" in denial.cause) return denial;
+  const { cause } = denial;
+  const response = { ...cause.response, rawBody: undefined, responseHeaders: [], requestHeaders: [] };
+  return { ...denial, cause: { ...cause, response } };
+}
+
+/** Returns the characters that the client has chosen, and names that a service has chosen. */
+function textLengthOf({ record, denial }: StoredDenial): number {
+  const ofRecord =
+    record.path.length + record.authority.length + record.method.length + (record.userAgent?.length ?? 0);
+  if (denial.kind === "local") return ofRecord + (denial.key?.length ?? 0);
+  let length = ofRecord;
+  for (const { entries } of denial.descriptors) for (const { value } of entries) length += value.length;
+  if (denial.kind !== "global") return length;
+  if ("kind" in denial.cause) return length + (denial.cause.key?.length ?? 0);
+  for (const { limit } of denial.cause.response.statuses) length += limit?.name.length ?? 0;
+  return length;
 }
 
 function describe(stored: StoredDenial, worker: number): Decision {

@@ -43,8 +43,8 @@ export function readinessOf(
   const own = slices.filter(
     (slice) => slice.metadata.labels[serviceNameLabel] === name && slice.metadata.namespace === namespace,
   );
-  const ready = own.flatMap(({ endpoints }) => endpoints.filter(({ conditions }) => conditions.ready));
-  const pods = [...new Set(ready.map(({ addresses }) => addresses[0] ?? ""))].sort();
+  const ready = own.flatMap(({ endpoints }) => endpoints.filter(({ state }) => state === "ready"));
+  const pods = [...new Set(ready.map(({ host }) => host))].sort();
   const error = ofGateway ?? (pods.length === 0 ? ofController : undefined);
   return { addresses: addressesOf(service, pods).slice(0, maxAddresses), ready: pods.length, error };
 }

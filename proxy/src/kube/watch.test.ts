@@ -99,6 +99,28 @@ describe("objects", () => {
     expect(new Set(turnsAt).size).toBeGreaterThan(3);
   });
 
+  test("of many events in one chunk are read in several turns of the event loop", async () => {
+    const turnOf: number[] = [];
+    let turn = 0;
+    const all = await watching([path], (object) => {
+      turnOf.push(turn);
+      all.clock.advance(10);
+      return object;
+    });
+    (await all.server.next()).respond(200, listOf(10, []));
+    const stream = await all.server.next();
+    stream.open();
+    const count = (): void => {
+      turn++;
+      if (turnOf.length < 20) setImmediate(count);
+    };
+    setImmediate(count);
+    stream.send(...Array.from({ length: 20 }, (_, at) => added(configMap(`m${at}`, 11 + at))));
+    await vi.waitFor(() => expect(all.watch.objects.size).toBe(20));
+    // Each event takes longer than a turn may.
+    expect(new Set(turnOf).size).toBe(20);
+  });
+
   test("have their kind, though items of a list have none", async () => {
     const { watch } = await synced([{ metadata: { namespace: "default", name: "a" } }]);
     expect(watch.objects.get("default/a")).toMatchObject({ apiVersion: "v1", kind: "ConfigMap" });

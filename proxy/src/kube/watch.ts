@@ -94,6 +94,9 @@ const shortWatchMs = 5_000;
  */
 const watchSeconds = { min: 240, spread: 120 };
 
+/** The time in which events are handled in one turn of the event loop. One event may take longer. */
+const sliceMs = 5;
+
 /** Objects of one page: each takes the API server some work and memory. */
 const pageSize = "100";
 
@@ -282,7 +285,16 @@ class Reflector<T> implements ObjectWatch<T> {
     if (status !== 200) throw failureOfResponse(status, headers, parseJson(await readText(body)));
     this.isFailing = false;
     this.#options.log.debug({ path, version: this.#version, seconds }, "watch started");
-    for await (const event of readJsonLines(body)) this.#handleEvent(event);
+    const { clock } = this.#options;
+    let untilMs = clock.monotonicMs() + sliceMs;
+    for await (const event of readJsonLines(body)) {
+      this.#handleEvent(event);
+      if (this.#ended.signal.aborted) return;
+      if (clock.monotonicMs() < untilMs) continue;
+      // Otherwise all events that have been received would be one turn.
+      await nextTurn();
+      untilMs = clock.monotonicMs() + sliceMs;
+    }
     this.#options.log.debug({ path, version: this.#version }, "watch ended; a new one starts");
   }
 

@@ -101,22 +101,37 @@ test("routes at one Gateway do not reduce the share at another, and a route that
   expect(conditionsOf(translation, "other", "o")).toContainEqual(expect.stringContaining("Accepted=True"));
 });
 
-/** A Service with so many ports, and 1,000 ready endpoints of each. */
-function crowdedService(namespace: string, name: string, ports: number): readonly Resource[] {
-  const named = Array.from({ length: ports }, (_, index) => ({ name: `p${index}`, port: 1_000 + index }));
-  const slice = {
+function portsOf(count: number) {
+  return Array.from({ length: count }, (_, index) => ({ name: `p${index}`, port: 1_000 + index }));
+}
+
+/** A slice of 1,000 endpoints with so many ports. */
+function crowdedSlice(namespace: string, name: string, ports: number, { of = name, ready = true } = {}): Resource {
+  return read({
     apiVersion: "discovery.k8s.io/v1",
     kind: "EndpointSlice",
-    metadata: { name, namespace, labels: { "kubernetes.io/service-name": name } },
+    metadata: { name, namespace, labels: { "kubernetes.io/service-name": of } },
     addressType: "IPv4",
-    ports: named,
+    ports: portsOf(ports),
     endpoints: Array.from({ length: 1_000 }, (_, index) => ({
       addresses: [`10.1.${index >> 8}.${index & 255}`],
-      conditions: { ready: true },
+      conditions: { ready },
     })),
-  };
-  const service = { apiVersion: "v1", kind: "Service", metadata: { name, namespace }, spec: { ports: named } };
-  return [read(service), read(slice)];
+  });
+}
+
+function serviceWith(namespace: string, name: string, ports: number): Resource {
+  return read({
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { name, namespace },
+    spec: { ports: portsOf(ports) },
+  });
+}
+
+/** A Service with so many ports, and 1,000 ready endpoints of each. */
+function crowdedService(namespace: string, name: string, ports: number): readonly Resource[] {
+  return [serviceWith(namespace, name, ports), crowdedSlice(namespace, name, ports)];
 }
 
 /** A rule for each 16 of the ports. */
@@ -224,17 +239,13 @@ test("each reference of a route is a step, so that the event loop has its turn b
 
 test("endpoints that are not ready are read up to the share of a namespace, however many ports name them", () => {
   const ports = 1_024;
-  const [service, slice] = crowdedService("crowd", "s", ports);
-  const ended = JSON.stringify(slice).replaceAll('"ready":true', '"ready":false');
-  const slices = ["s", "t", "u"].map((name) =>
-    read(JSON.parse(ended.replace('"name":"s"', `"name":"${name}"`)) as object),
-  );
+  const slices = ["s", "t", "u"].map((name) => crowdedSlice("crowd", name, ports, { of: "s", ready: false }));
   const routes = [0, 1, 2, 3].map((part) =>
     route("crowd", `r${part}`, 1 + part, rulesFor("s", ports).slice(part * 16, part * 16 + 16)),
   );
   const translation = translate(
     resourceSet([
-      ...[gatewayClass, gatewayWith(1), read(service ?? {}), ...slices, ...routes],
+      ...[gatewayClass, gatewayWith(1), serviceWith("crowd", "s", ports), ...slices, ...routes],
       ...crowdedService("other", "s", 1),
       route("other", "o", 9, rulesFor("s", 1)),
     ]),

@@ -1,14 +1,15 @@
 /**
- * A backend as requests use it: a pool per address, the selection of the next one, and ejection. It stays the same object as
+ * A backend as requests use it: its addresses and their pools, the selection of the next one, and ejection. It stays the same object as
  * long as any snapshot contains the backend, so its state is kept across edits.
  */
 import { isIP } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { Backend, Endpoint, UpstreamTls } from "../ir/snapshot.ts";
-import { pickEndpoint } from "./balance.ts";
-import type { ConnectionTarget } from "./connection.ts";
+import { type Candidate, pickEndpoint } from "./balance.ts";
+import { addressOf, type ConnectionTarget } from "./connection.ts";
 import { deservesEjection, ejectionMs, mayEject } from "./ejection.ts";
+import { type EndpointFigures, unmeasured } from "./endpoint-health.ts";
 import { type BackendLoad, EndpointPool, type PoolOptions, type PoolOwner } from "./endpoint-pool.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
 import { HealthChecks } from "./health-checks.ts";
@@ -30,11 +31,48 @@ export interface BackendOptions extends PoolOptions, UpstreamSettings {
   readonly log: Logger;
 }
 
-interface Member {
-  readonly pool: EndpointPool;
-  readonly checks: HealthChecks | undefined;
+/** How all connections of a backend are opened; the same object as long as it does not change. */
+type Transport = Omit<ConnectionTarget, "endpoint">;
+
+/** An address of a backend. Most of those of a large cluster get no request from a worker, and have no pool. */
+class Member implements Candidate {
+  endpoint: Endpoint;
+  readonly transport: Transport;
+  pool: EndpointPool | undefined;
+  /** Undefined if it is not checked. */
+  checks: HealthChecks | undefined;
   /** Undefined if it is not ejected. */
   ejection: { readonly timer: Timer; readonly untilMs: number } | undefined;
+
+  constructor(endpoint: Endpoint, transport: Transport) {
+    this.endpoint = endpoint;
+    this.transport = transport;
+  }
+
+  get inFlight(): number {
+    return this.pool?.inFlight ?? 0;
+  }
+
+  get health(): EndpointFigures {
+    return this.pool?.health ?? unmeasured;
+  }
+
+  /** `host:port` */
+  get address(): string {
+    return this.pool?.address ?? addressOf(this.endpoint);
+  }
+
+  /** The members of a backend differ in it. */
+  get key(): string {
+    const { name, host, port } = this.endpoint;
+    return JSON.stringify([host, port, name]);
+  }
+
+  close(): void {
+    this.ejection?.timer.cancel();
+    this.checks?.close();
+    this.pool?.close();
+  }
 }
 
 /** A backend of one worker. `update` takes changes, `close` lets calls in progress finish, `destroy` does not. */
@@ -43,17 +81,17 @@ export class BackendHandle implements PoolOwner {
   #backend: Backend;
   /** Its TLS settings, the same object as long as they do not change, since it identifies contexts and endpoints. */
   #tls: UpstreamTls | undefined;
-  /** The settings with each host name, if they have none. */
-  #tlsByHost = new Map<string, UpstreamTls>();
   #tlsIdentity = "";
-  #tlsVersion = 0;
-  /** By endpoint, address and TLS settings. */
-  #members = new Map<string, Member>();
+  #transport: Transport = {};
+  /** The transports with each host name as that of the server, if the TLS settings have none. */
+  #transportByHost = new Map<string, Transport>();
+  /** An address of each ready endpoint. */
+  #members: readonly Member[] = [];
   /** By host name. */
   #names = new Map<string, HostResolver>();
-  #pools: readonly EndpointPool[] = [];
-  /** The pools that are not ejected; all pools if all are. */
-  #available: readonly EndpointPool[] = [];
+  /** The members that are not ejected; all if all are. */
+  #available: readonly Member[] = [];
+  #isClosed = false;
   readonly retries = new RetryBudget();
   readonly load: BackendLoad = { inFlight: 0, waiting: 0 };
 
@@ -67,15 +105,20 @@ export class BackendHandle implements PoolOwner {
     return this.#backend;
   }
 
-  /** A pool per address of each ready endpoint. */
-  get pools(): readonly EndpointPool[] {
-    return this.#pools;
+  /** The number of addresses, of all ready endpoints together. */
+  get size(): number {
+    return this.#members.length;
   }
 
-  /** Opens new pools and keeps existing ones. Removed pools finish their calls and close. */
+  /** Closes connections without a call since the last time. */
+  closeIdle(): void {
+    for (const { pool } of this.#members) pool?.closeIdle();
+  }
+
+  /** Adds and removes addresses. The pool of a removed one finishes its calls and closes. */
   update(backend: Backend): void {
     this.#backend = backend;
-    this.#takeTls(backend.tls);
+    this.#takeTransport(backend);
     const hosts = new Set(backend.endpoints.map(({ host }) => host).filter((host) => isIP(host) === 0));
     for (const [host, name] of this.#names) {
       if (hosts.has(host)) continue;
@@ -90,23 +133,23 @@ export class BackendHandle implements PoolOwner {
     this.#rebuild();
   }
 
-  #takeTls(tls: UpstreamTls | undefined): void {
+  #takeTransport({ tls, protocol }: Backend): void {
     const identity = tlsIdentity(tls);
-    if (identity === this.#tlsIdentity) return;
-    this.#tls = tls;
-    this.#tlsByHost.clear();
+    if (identity === this.#tlsIdentity && protocol === this.#transport.protocol) return;
+    this.#tls = identity === this.#tlsIdentity ? this.#tls : tls;
     this.#tlsIdentity = identity;
-    this.#tlsVersion++;
+    this.#transport = { ...(this.#tls !== undefined && { tls: this.#tls }), ...(protocol && { protocol }) };
+    this.#transportByHost.clear();
   }
 
   /** Certificates are for the name, independently of its address. */
-  #tlsFor(host: string): UpstreamTls | undefined {
+  #transportTo(host: string): Transport {
     const tls = this.#tls;
-    if (tls?.hostname !== undefined || tls === undefined) return tls;
-    const known = this.#tlsByHost.get(host);
+    if (tls?.hostname !== undefined || tls === undefined) return this.#transport;
+    const known = this.#transportByHost.get(host);
     if (known !== undefined) return known;
-    const own = { ...tls, hostname: host };
-    this.#tlsByHost.set(host, own);
+    const own = { ...this.#transport, tls: { ...tls, hostname: host } };
+    this.#transportByHost.set(host, own);
     return own;
   }
 
@@ -123,8 +166,9 @@ export class BackendHandle implements PoolOwner {
     if (!mayTunnel && this.load.inFlight >= maxRequests) return "overloaded";
     const candidates = tried.length === 0 ? this.#available : untried(this.#available, tried);
     const nowMs = candidates.length < 2 ? 0 : clock.monotonicMs();
-    const pool = pickEndpoint(candidates, random, nowMs);
-    if (pool === undefined) return "none";
+    const member = pickEndpoint(candidates, random, nowMs);
+    if (member === undefined) return "none";
+    const pool = this.#poolOf(member);
     if (mayTunnel) return pool.makeRoomForTunnel(client) ? pool : "overloaded";
     if (!pool.isBusy || this.load.waiting < maxWaiting || pool.makeRoomFor(client)) return pool;
     return "overloaded";
@@ -134,16 +178,16 @@ export class BackendHandle implements PoolOwner {
   endpoints(): readonly EndpointState[] {
     const { key, kind, namespace, name } = this.#backend;
     const nowMs = this.#options.clock.monotonicMs();
-    return Array.from(this.#members.values(), ({ pool, checks, ejection }): EndpointState => {
-      const { score, latencyMs, requests, consecutiveFailures, timesEjected } = pool.health;
+    return this.#members.map(({ endpoint, address, health, inFlight, checks, ejection }): EndpointState => {
+      const { score, latencyMs, requests, consecutiveFailures, timesEjected } = health;
       return {
         backend: { key, kind, namespace, name },
-        endpoint: pool.endpoint.name,
-        address: pool.address,
+        endpoint: endpoint.name,
+        address,
         health: score,
         requests,
         latencyMs,
-        pending: pool.inFlight,
+        pending: inFlight,
         consecutiveFailures,
         timesEjected,
         ejectedForMs: ejection === undefined ? 0 : Math.max(0, ejection.untilMs - nowMs),
@@ -160,16 +204,16 @@ export class BackendHandle implements PoolOwner {
   choice(tried: readonly EndpointPool[]): { readonly inUse: number; readonly leftOut: readonly string[] } {
     const candidates = untried(this.#available, tried);
     const nowMs = this.#options.clock.monotonicMs();
-    const leftOut = [...this.#members.values()].filter(({ pool }) => !candidates.includes(pool));
+    const leftOut = this.#members.filter((member) => !candidates.includes(member));
     const reported = leftOut.slice(0, maxReportedEndpoints).map((member) => {
-      return `${member.pool.address}: ${whyLeftOut(member, tried, nowMs)}`;
+      return `${member.address}: ${whyLeftOut(member, tried, nowMs)}`;
     });
     return { inUse: candidates.length, leftOut: reported };
   }
 
   onFailed(pool: EndpointPool): void {
     if (!deservesEjection(pool.health)) return;
-    const members = [...this.#members.values()];
+    const members = this.#members;
     const member = members.find((candidate) => candidate.pool === pool);
     if (member === undefined || member.ejection !== undefined) return;
     const out = members.filter(({ ejection }) => ejection !== undefined).length;
@@ -182,21 +226,21 @@ export class BackendHandle implements PoolOwner {
   }
 
   /** Fields for the log. */
-  #named({ pool }: Member): object {
-    const { consecutiveFailures } = pool.health;
-    return { backend: this.#backend.key, endpoint: pool.address, consecutiveFailures };
+  #named({ address, health: { consecutiveFailures } }: Member): object {
+    return { backend: this.#backend.key, endpoint: address, consecutiveFailures };
   }
 
   /** Closes the backend when no snapshot contains it. Calls in progress finish. */
   close(): void {
+    this.#isClosed = true;
     this.#closeNames();
-    for (const member of this.#members.values()) closeMember(member);
+    for (const member of this.#members) member.close();
   }
 
   /** Closes every connection now. */
   destroy(): void {
     this.close();
-    for (const pool of this.#pools) pool.destroy();
+    for (const { pool } of this.#members) pool?.destroy();
   }
 
   #closeNames(): void {
@@ -206,32 +250,51 @@ export class BackendHandle implements PoolOwner {
 
   #eject(member: Member): void {
     const { clock, random } = this.#options;
-    const ms = ejectionMs(member.pool.health.timesEjected, random());
-    member.pool.countEjection();
+    const ms = ejectionMs(member.health.timesEjected, random());
+    this.#poolOf(member).countEjection();
     const timer = clock.setTimer(ms, () => {
       member.ejection = undefined;
       this.#options.log.debug(this.#named(member), "endpoint returned");
       this.#choose();
     });
     member.ejection = { timer, untilMs: clock.monotonicMs() + ms };
-    const { timesEjected } = member.pool.health;
+    const { timesEjected } = member.health;
     this.#options.log.debug({ ...this.#named(member), timesEjected, forMs: Math.round(ms) }, "endpoint ejected");
     this.#choose();
   }
 
+  /** Returns the pool of a member, which its first call opens. */
+  #poolOf(member: Member): EndpointPool {
+    if (member.pool !== undefined) return member.pool;
+    const pool = new EndpointPool({ endpoint: member.endpoint, ...member.transport }, this, this.#options);
+    // A request of an older snapshot may be the first one of this member.
+    if (this.#isClosed) pool.close();
+    member.pool = pool;
+    return pool;
+  }
+
   #rebuild(): void {
+    const before = new Map(this.#members.map((member) => [member.key, member]));
     const kept = new Map<string, Member>();
-    for (const target of this.#backend.endpoints.flatMap((endpoint) => this.#targetsOf(endpoint))) {
-      const { endpoint, protocol, tls } = target;
-      const key = JSON.stringify([endpoint, protocol, tls?.hostname, this.#tlsVersion]);
-      if (!kept.has(key)) kept.set(key, this.#members.get(key) ?? this.#newMember(target));
+    const added: Member[] = [];
+    for (const member of this.#backend.endpoints.flatMap((endpoint) => this.#membersOf(endpoint))) {
+      const { key } = member;
+      if (kept.has(key)) continue;
+      const known = before.get(key);
+      if (known?.transport === member.transport) {
+        // The equal object of the current snapshot, so that the previous one does not stay in memory.
+        known.endpoint = member.endpoint;
+        kept.set(key, known);
+        before.delete(key);
+      } else {
+        kept.set(key, this.#checked(member));
+        added.push(member);
+      }
     }
-    const gone = [...this.#members].filter(([key]) => !kept.has(key)).map(([, member]) => member);
-    const added = [...kept].filter(([key]) => !this.#members.has(key)).map(([, member]) => member);
-    for (const member of gone) closeMember(member);
+    const gone = [...before.values()];
+    for (const member of gone) member.close();
     if (gone.length + added.length > 0) this.#logChange(added, gone, kept.size);
-    this.#members = kept;
-    this.#pools = Array.from(kept.values(), ({ pool }) => pool);
+    this.#members = [...kept.values()];
     this.#choose();
   }
 
@@ -239,47 +302,41 @@ export class BackendHandle implements PoolOwner {
     const { log } = this.#options;
     if (!log.isLevelEnabled("debug")) return;
     const addresses = (members: readonly Member[]): readonly string[] =>
-      members.slice(0, maxReportedEndpoints).map(({ pool }) => pool.address);
+      members.slice(0, maxReportedEndpoints).map(({ address }) => address);
     const fields = { backend: this.#backend.key, endpoints, added: addresses(added), removed: addresses(removed) };
     log.debug(fields, "endpoints changed");
   }
 
-  #newMember(target: ConnectionTarget): Member {
-    const pool = new EndpointPool(target, this, this.#options);
-    const { healthChecks, clock, random, addresses, sweeper } = this.#options;
-    const checks =
-      healthChecks === undefined || this.#backend.ai !== undefined
-        ? undefined
-        : new HealthChecks({
-            ...{ ...healthChecks, target, clock, random, addresses, sweeper, log: this.#options.log },
-            onChange: () => this.#choose(),
-          });
-    return { pool, checks, ejection: undefined };
+  /** Starts the health checks of a new member. */
+  #checked(member: Member): Member {
+    const { healthChecks, clock, random, addresses, sweeper, log } = this.#options;
+    if (healthChecks === undefined || this.#backend.ai !== undefined) return member;
+    const target = { endpoint: member.endpoint, ...member.transport };
+    member.checks = new HealthChecks({
+      ...{ ...healthChecks, target, clock, random, addresses, sweeper, log },
+      onChange: () => this.#choose(),
+    });
+    return member;
   }
 
   /**
-   * Returns a target per permitted address, or for all addresses if none is permitted, so that calls fail with the reason.
+   * Returns a member per permitted address, or for all addresses if none is permitted, so that calls fail with the reason.
    * Until the host name is resolved, each call resolves it when it connects.
    */
-  #targetsOf(endpoint: Endpoint): readonly ConnectionTarget[] {
-    const { protocol } = this.#backend;
-    const tls = this.#tlsFor(endpoint.host);
+  #membersOf(endpoint: Endpoint): readonly Member[] {
+    const transport = this.#transportTo(endpoint.host);
     const guard = this.#options.addresses;
     const resolved = this.#names.get(endpoint.host)?.addresses ?? [];
     const permitted = resolved.filter((address) => guard.denialReason(address, endpoint.port) === undefined);
     const addresses = permitted.length === 0 ? resolved : permitted;
-    const shared = {
-      ...(tls !== undefined && { tls }),
-      ...(protocol && { protocol }),
-    };
-    if (addresses.length === 0) return [{ endpoint, ...shared }];
-    return addresses.map((host) => ({ endpoint: { ...endpoint, host }, ...shared }));
+    if (addresses.length === 0) return [new Member(endpoint, transport)];
+    return addresses.map((host) => new Member({ ...endpoint, host }, transport));
   }
 
   #choose(): void {
     const isIn = ({ ejection, checks }: Member): boolean => ejection === undefined && checks?.isFailing !== true;
-    const available = [...this.#members.values()].filter(isIn).map(({ pool }) => pool);
-    this.#available = available.length === 0 ? this.#pools : available;
+    const available = this.#members.filter(isIn);
+    this.#available = available.length === 0 || available.length === this.#members.length ? this.#members : available;
   }
 }
 
@@ -289,16 +346,10 @@ const maxReportedEndpoints = 10;
 function whyLeftOut({ pool, checks, ejection }: Member, tried: readonly EndpointPool[], nowMs: number): string {
   if (ejection !== undefined) return `ejected for another ${Math.max(0, Math.round(ejection.untilMs - nowMs))} ms`;
   if (checks?.isFailing === true) return "fails its health checks";
-  return tried.includes(pool) ? "has failed this request" : "not ready";
+  return pool !== undefined && tried.includes(pool) ? "has failed this request" : "not ready";
 }
 
-function closeMember({ pool, checks, ejection }: Member): void {
-  ejection?.timer.cancel();
-  checks?.close();
-  pool.close();
-}
-
-function untried(pools: readonly EndpointPool[], tried: readonly EndpointPool[]): readonly EndpointPool[] {
-  const fresh = pools.filter((pool) => !tried.includes(pool));
-  return fresh.length === 0 ? pools : fresh;
+function untried(members: readonly Member[], tried: readonly EndpointPool[]): readonly Member[] {
+  const fresh = members.filter(({ pool }) => pool === undefined || !tried.includes(pool));
+  return fresh.length === 0 ? members : fresh;
 }

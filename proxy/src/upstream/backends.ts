@@ -31,7 +31,7 @@ export class Backends {
   constructor(options: Omit<BackendOptions, "sweeper">) {
     this.#options = { ...options, sweeper: new ConnectionSweeper(options.clock) };
     this.#upkeep = options.clock.every(idleLookMs, () => {
-      for (const { handle } of this.#held.values()) for (const pool of handle.pools) pool.closeIdle();
+      for (const { handle } of this.#held.values()) handle.closeIdle();
     });
   }
 

@@ -49,3 +49,6 @@ export class EndpointHealth {
 export type EndpointFigures = Readonly<
   Pick<EndpointHealth, "consecutiveFailures" | "latencyMs" | "notedMs" | "requests" | "score" | "timesEjected">
 >;
+
+/** The health of an endpoint before its first call. */
+export const unmeasured: EndpointFigures = new EndpointHealth();

@@ -2,7 +2,7 @@
  * The connections of this worker to an endpoint, up to a maximum, and the calls that wait for one. Available connections are
  * on a stack, so that the last used one is used first and the others become idle.
  *
- * A worker has tens of thousands of endpoints and uses few of them, so a pool creates each part of its state at first use.
+ * A worker calls thousands of endpoints seldom, so a pool creates each part of its state at first use.
  */
 import type { Endpoint } from "../ir/snapshot.ts";
 import { type CallOwner, type ResponseSink, UpstreamCall, type UpstreamRequest } from "./call.ts";
@@ -16,7 +16,7 @@ import {
   type SessionStore,
 } from "./connection.ts";
 import { createConnection } from "./create-connection.ts";
-import { type EndpointFigures, EndpointHealth } from "./endpoint-health.ts";
+import { type EndpointFigures, EndpointHealth, unmeasured } from "./endpoint-health.ts";
 import type { UpstreamFailure } from "./failure.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
 import { TunnelShare } from "./tunnel-share.ts";
@@ -293,6 +293,3 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore {
 function saysSomethingOfTheEndpoint({ kind }: UpstreamFailure): boolean {
   return kind !== "aborted" && kind !== "overloaded" && kind !== "unprocessed" && kind !== "forbidden";
 }
-
-/** The health of an unused endpoint. */
-const unmeasured: EndpointFigures = new EndpointHealth();

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, lstat, mkdtemp, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -42,6 +42,18 @@ describe("a file of blocks", () => {
     const path = await newPath();
     await write(path, blocks);
     expect(await read(path)).toEqual({ blocks, end: "whole", excessBytes: 0 });
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+  });
+
+  test("takes the place of a link or of a file with other permissions, and writes to neither", async () => {
+    const [path, other] = [await newPath(), await newPath()];
+    await writeFile(other, "another program's");
+    await symlink(other, path);
+    await write(path, blocks);
+    expect(await readFile(other, "utf8")).toBe("another program's");
+    expect((await lstat(path)).isFile()).toBe(true);
+    await chmod(path, 0o666);
+    await write(path, blocks);
     expect((await stat(path)).mode & 0o777).toBe(0o600);
   });
 

@@ -8,7 +8,7 @@
  * distinguishes a block that a killed process did not finish from one that has changed.
  */
 import { closeSync, fsyncSync, openSync, readSync, renameSync } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
+import { type FileHandle, open, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { crc32 } from "node:zlib";
 
@@ -69,7 +69,9 @@ export class BlockFile {
    * @throws as `node:fs`.
    */
   static async create(path: string, text: string): Promise<BlockFile> {
-    const handle = await open(path, "w+", 0o600);
+    // A new file: an existing one keeps its permissions, and a link would lead to another file.
+    await rm(path, { force: true });
+    const handle = await open(path, "wx+", 0o600);
     try {
       await writeFully(handle, Buffer.from(text, "latin1"), 0);
     } catch (error) {

@@ -194,7 +194,7 @@ export function* dumpServices({ resources, snapshot }: ConfigurationState): Step
     })),
     readyEndpoints: (slices.get(objectKey({ namespace, name })) ?? [])
       .flatMap(({ endpoints }) => endpoints)
-      .filter(({ conditions }) => conditions.ready).length,
+      .filter(({ state }) => state === "ready").length,
     backends: (used.get(objectKey({ namespace, name })) ?? []).map(({ key }) => key),
   }));
 }

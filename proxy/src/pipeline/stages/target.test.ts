@@ -58,7 +58,7 @@ test("the redirect of a rule is the response", () => {
 
 test("a backend without endpoints gets a 503, and is on the record", () => {
   const request = new RecordingRequest();
-  const backend = { backend: { key: "Service/default/shop:80" }, pools: [] };
+  const backend = { backend: { key: "Service/default/shop:80" }, size: 0 };
   request.target = { kind: "backend", weight: 1, backend } as never;
   expect(request.run(requireBackend)).toBe("responded");
   expect(request.calls).toEqual(["reply NoReadyEndpoint"]);

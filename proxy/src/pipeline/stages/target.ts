@@ -78,7 +78,7 @@ export const requireBackend: Stage = {
     if (target.kind === "redirect") return redirectTo(request, target);
     record.backend = providers?.list.backend.backend.key ?? target.backend.backend.key;
     if (target.kind === "providers") return request.reply(providersOutOfQuota(providers?.resetMs ?? 0));
-    const hasEndpoint = target.backend.pools.length > 0 || providers?.hasNext === true;
+    const hasEndpoint = target.backend.size > 0 || providers?.hasNext === true;
     return hasEndpoint ? "continue" : request.reply(noReadyEndpoint);
   },
 };

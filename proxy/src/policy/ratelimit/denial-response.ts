@@ -55,7 +55,7 @@ function serviceResponse({ limit }: GlobalDenial, cause: ServiceDenial, nowMs: n
     responses: limit,
     rawHeaders: denialHeaders(cause, nowMs, isMarked, sendsFamily(limit, "XRateLimit")),
     body: response.rawBody ?? defaultDenialText,
-    counts: descriptors[over]?.compiled.descriptor.counts ?? "requests",
+    counts: descriptors[over]?.counts ?? "requests",
     named: isNamed(limit) ? namedByService(limit, cause, nowMs) : undefined,
   };
 }

@@ -2,10 +2,9 @@
  * The limits of a request as the header families `Ietf` and `OpenAI` list them, each with a name. Only limits of policies with
  * one of these families are listed, so that the others cost nothing.
  */
-import type { GlobalLimit } from "../../ir/global-limit.ts";
+import type { GlobalDescriptor, GlobalLimit } from "../../ir/global-limit.ts";
 import type { LocalLimit } from "../../ir/limit.ts";
 import { defaultHeaderFamilies, type HeaderFamily, type LimitResponses } from "../../ir/limit-response.ts";
-import type { RequestDescriptor } from "./global/descriptors.ts";
 import type { DescriptorStatus } from "./global/messages.ts";
 
 /** A limit with its state for a request. */
@@ -94,7 +93,7 @@ export function withDistinctNames(limits: readonly ShownLimit[]): readonly Shown
  */
 export function shownStatuses(
   global: GlobalLimit,
-  descriptors: readonly RequestDescriptor[],
+  descriptors: readonly GlobalDescriptor[],
   statuses: readonly DescriptorStatus[],
   passedMs = 0,
 ): readonly ShownLimit[] {
@@ -104,7 +103,7 @@ export function shownStatuses(
     return {
       name: statusName(global, descriptors[at], status),
       families: global.headers ?? defaultHeaderFamilies,
-      counts: descriptors[at]?.compiled.descriptor.counts ?? "requests",
+      counts: descriptors[at]?.counts ?? "requests",
       limit: limit.requestsPerUnit,
       remaining,
       windowSeconds: limit.windowSeconds && Math.min(limit.windowSeconds, maxInteger),
@@ -116,7 +115,7 @@ export function shownStatuses(
 /** Returns the names of the limits that a service reports as over. */
 export function overLimitNames(
   global: GlobalLimit,
-  descriptors: readonly RequestDescriptor[],
+  descriptors: readonly GlobalDescriptor[],
   statuses: readonly DescriptorStatus[],
 ): readonly string[] {
   return statuses.flatMap((status, at) =>
@@ -127,9 +126,9 @@ export function overLimitNames(
 /** Returns the name that the service gives the limit, or that of the policy with the index of the descriptor. */
 function statusName(
   { policy }: GlobalLimit,
-  descriptor: RequestDescriptor | undefined,
+  descriptor: GlobalDescriptor | undefined,
   { limit }: DescriptorStatus,
 ): string {
   const name = (limit?.name ?? "").replaceAll(/[^\x20-\x7e]|["\\]/g, "").slice(0, maxNameLength);
-  return name === "" ? nameInList(policy, "global", descriptor?.compiled.descriptor.index ?? 0) : name;
+  return name === "" ? nameInList(policy, "global", descriptor?.index ?? 0) : name;
 }

@@ -129,7 +129,7 @@ function tooManyEntries(service: Service, budget: FairBudget): string {
  */
 export const maxEndpoints = 1_000;
 
-/** An endpoint of a port takes some 0.6 KB of the heap of each worker until it is called. */
+/** An endpoint of a port takes some 0.25 KB of the heap of each worker until it is called. */
 export function newEndpointBudget(): FairBudget {
   return new FairBudget(160_000);
 }
@@ -168,25 +168,16 @@ function usableEndpoints(
   most: number,
   mayRead: MayRead,
 ): FoundEndpoints {
-  const ready = endpointsThat(isReady, servicePort, slices, most, mayRead);
-  return ready.endpoints.length > 0 ? ready : endpointsThat(isServing, servicePort, slices, most, mayRead);
-}
-
-/** Whether an endpoint serves requests (`EndpointConditions.ready`). */
-export function isReady({ conditions }: SliceEndpoint): boolean {
-  return conditions.ready;
-}
-
-function isServing({ conditions }: SliceEndpoint): boolean {
-  return conditions.serving ?? conditions.ready;
+  const ready = endpointsIn("ready", servicePort, slices, most, mayRead);
+  return ready.endpoints.length > 0 ? ready : endpointsIn("serving", servicePort, slices, most, mayRead);
 }
 
 /**
- * Returns endpoints sorted by address and port, each once, since slices may overlap while their controller moves endpoints.
+ * Returns the endpoints in a state, sorted by address and port, each once, since slices may overlap while their controller moves endpoints.
  * A port of a slice belongs to the port of the Service with the same name, which is empty if there is only one.
  */
-function endpointsThat(
-  accepts: (endpoint: SliceEndpoint) => boolean,
+function endpointsIn(
+  wanted: SliceEndpoint["state"],
   servicePort: ServicePort,
   slices: readonly EndpointSlice[],
   most: number,
@@ -201,14 +192,11 @@ function endpointsThat(
     if (!isWhole) break;
     const port = tcpPortsOfSlice(slice).get(servicePort.name ?? "");
     if (port === undefined || slice.addressType === "FQDN") continue;
-    for (const endpoint of slice.endpoints) {
+    for (const { state, name, host } of slice.endpoints) {
       if (byAddress.size >= most) break;
-      const { addresses, targetRef } = endpoint;
-      // All addresses of an endpoint belong to the same pod (API of EndpointSlice), so the first one suffices.
-      const [host] = addresses;
-      if (host === undefined || !accepts(endpoint)) continue;
+      if (state !== wanted) continue;
       const key = `${host} ${port}`;
-      if (!byAddress.has(key)) byAddress.set(key, { name: targetRef?.name ?? host, host, port });
+      if (!byAddress.has(key)) byAddress.set(key, { name, host, port });
     }
   }
   const endpoints = [...byAddress].sort(([a], [b]) => compareText(a, b)).map(([, endpoint]) => endpoint);

@@ -23,7 +23,6 @@ import { nameKey } from "../index/object-names.ts";
 import { indexResources } from "../index/resource-index.ts";
 import type { IsPermitted } from "../reference/reference-grants.ts";
 import { parentOf, permittedReferents, referencesOfPolicy, referencesOfRoute } from "../reference/references.ts";
-import { isReady } from "../backend/service-backend.ts";
 
 /** The namespace and name of a Gateway. */
 export interface GatewayName {
@@ -190,9 +189,11 @@ export function readyReplicas(resources: ResourceSet, gateway: GatewayName): num
   const own = resources.Service.filter((service) => isOwnService(service, gateway));
   // Without arguments of `Math.max`, since any number of Services in the namespace can have the label.
   return own.reduce((most, service) => {
-    const ready = (slices.get(nameKey(service)) ?? []).flatMap(({ endpoints }) => endpoints.filter(isReady));
+    const ready = (slices.get(nameKey(service)) ?? []).flatMap(({ endpoints }) =>
+      endpoints.filter(({ state }) => state === "ready"),
+    );
     // A pod with two address families is in two slices.
-    return Math.max(most, new Set(ready.map(({ targetRef, addresses }) => targetRef?.name ?? addresses[0])).size);
+    return Math.max(most, new Set(ready.map(({ name }) => name)).size);
   }, 1);
 }
 

@@ -1,18 +1,28 @@
-/** A cache of a fixed size. Each item has its own expiry on the caller's clock. */
+/** A cache of a bounded number of items and bytes. Each item has its own expiry on the caller's clock. */
 import NodeCache from "node-cache";
 
 interface Item<Value> {
   readonly value: Value;
   readonly expiresMs: number;
+  readonly bytes: number;
+}
+
+/** Beyond a bound the oldest items are removed. */
+export interface CacheBounds {
+  readonly maxItems: number;
+  /** The sum of the items' `bytes`; absent: unlimited. */
+  readonly maxBytes?: number;
 }
 
 export class BoundedCache<Value> {
   readonly #maxItems: number;
+  readonly #maxBytes: number;
   readonly #items: NodeCache;
+  #bytes = 0;
 
-  /** @param maxItems Beyond it the oldest items are removed. */
-  constructor(maxItems: number) {
+  constructor({ maxItems, maxBytes = Infinity }: CacheBounds) {
     this.#maxItems = maxItems;
+    this.#maxBytes = maxBytes;
     // Expiry uses the caller's clock, so the library's own is disabled.
     this.#items = new NodeCache({ maxKeys: maxItems, useClones: false, stdTTL: 0, checkperiod: 0 });
   }
@@ -30,7 +40,7 @@ export class BoundedCache<Value> {
     const item = this.#items.get<Item<Value>>(key);
     if (item === undefined) return undefined;
     if (item.expiresMs > nowMs) return item.value;
-    this.#items.del(key);
+    this.delete(key);
     return undefined;
   }
 
@@ -44,17 +54,22 @@ export class BoundedCache<Value> {
     return values;
   }
 
-  set(key: string, value: Value, expiresMs: number): void {
-    if (this.#items.getStats().keys >= this.#maxItems && !this.#items.has(key)) this.#evict();
-    this.#items.set<Item<Value>>(key, { value, expiresMs });
+  /** @param bytes the memory of the item. One that exceeds the bound alone is not kept. */
+  set(key: string, value: Value, expiresMs: number, bytes = 0): void {
+    this.delete(key);
+    if (bytes > this.#maxBytes) return;
+    while (this.size >= this.#maxItems || this.#bytes + bytes > this.#maxBytes) this.#evict();
+    this.#items.set<Item<Value>>(key, { value, expiresMs, bytes });
+    this.#bytes += bytes;
   }
 
   delete(key: string): void {
-    this.#items.del(key);
+    this.#bytes -= this.#items.take<Item<Value>>(key)?.bytes ?? 0;
   }
 
   /** Removes a sixteenth of the items at a time, since listing the keys takes time in proportion to their number. */
   #evict(): void {
-    this.#items.del(this.#items.keys().slice(0, Math.ceil(this.#maxItems / 16)));
+    const keys = this.#items.keys();
+    for (const key of keys.slice(0, Math.ceil(keys.length / 16))) this.delete(key);
   }
 }

@@ -14,7 +14,16 @@ import { viewWithUsage } from "../cost.ts";
 import type { Decision, Reservation } from "../decision.ts";
 import type { ShownLimit } from "../shown-limit.ts";
 import type { LimitView } from "./service-headers.ts";
-import { type GateServices, LimitGate, nearest, type GateAllowed, type GateResult, viewOfState } from "./limit-gate.ts";
+import { BoundedCache } from "./bounded-cache.ts";
+import {
+  type CachedDenial,
+  type GateServices,
+  LimitGate,
+  nearest,
+  type GateAllowed,
+  type GateResult,
+  viewOfState,
+} from "./limit-gate.ts";
 import type { LearnedEntry } from "./learned-limits.ts";
 import type { DescribedRequest } from "./descriptors.ts";
 import type { CallWatcher } from "./call-watcher.ts";
@@ -44,6 +53,12 @@ export interface GlobalLimiterOptions {
  */
 const retirementMs = 60_000;
 
+/**
+ * What all services of a worker may have in the cache of denials. A service chooses the sizes of its responses, and a client the number
+ * of its denials. One that is not cached costs a call.
+ */
+const denialBounds = { maxItems: 10_000, maxBytes: 16 * 1024 * 1024 } as const;
+
 interface Retired {
   readonly service: ServiceClient;
   readonly timer: Timer;
@@ -56,6 +71,7 @@ interface Retired {
 export class GlobalLimiter {
   readonly #options: GlobalLimiterOptions;
   readonly #gateServices: GateServices;
+  readonly #denials = new BoundedCache<CachedDenial>(denialBounds);
   readonly #services = new Map<string, ServiceClient>();
   readonly #retired = new Map<string, Retired>();
   /** By limit of the snapshot: all rules of a policy share one gate. */
@@ -64,7 +80,7 @@ export class GlobalLimiter {
   constructor(options: GlobalLimiterOptions) {
     const { clock, counters } = options;
     this.#options = options;
-    this.#gateServices = { clock, counters };
+    this.#gateServices = { clock, counters, denials: this.#denials };
   }
 
   /** Prepares the limits of a snapshot: connects to new services and retires those that no limit names. */
@@ -96,7 +112,11 @@ export class GlobalLimiter {
 
   /** Returns the state of every service in use, for operators. */
   state(): readonly ServiceState[] {
-    return Array.from(this.#services.values(), (service) => service.state());
+    const cached = Map.groupBy(
+      this.#denials.values(this.#options.clock.monotonicMs(), denialBounds.maxItems),
+      ({ service }) => service,
+    );
+    return Array.from(this.#services, ([key, service]) => service.state(cached.get(key)?.length));
   }
 
   /** Records that a service responded to another worker after it was unavailable. */

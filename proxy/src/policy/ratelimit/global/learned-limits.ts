@@ -29,7 +29,7 @@ export interface LearnedEntry {
 
 /** The limits that one service has reported to this worker: at most 10,000, each for a day after its last report. */
 export class LearnedLimits {
-  readonly #limits = new BoundedCache<LearnedEntry>(maxLearned);
+  readonly #limits = new BoundedCache<LearnedEntry>({ maxItems: maxLearned });
 
   /** The number of descriptor values with a known limit. */
   get size(): number {
@@ -85,9 +85,9 @@ function learnedKeyOf({ domain }: GlobalLimit, descriptor: RequestDescriptor): s
   return keyOf(domain, descriptor) + overrideKeyOf(descriptor);
 }
 
-/** Returns a copy: a substring would keep the whole string in memory. */
+/** Returns a copy: a part of a header, which an expression reads, would keep the whole header in memory. */
 function truncate(value: string): string {
-  return value.length <= maxValueBytes ? value : Buffer.from(value).toString("utf8", 0, maxValueBytes);
+  return Buffer.from(value).toString("utf8", 0, maxValueBytes);
 }
 
 /**

@@ -5,7 +5,7 @@
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Expression } from "../../../cel/expression.ts";
 import type { RequestView } from "../../../cel/request-view.ts";
-import type { DescriptorNotApplied, GlobalDecider, GlobalLimit } from "../../../ir/global-limit.ts";
+import type { DescriptorNotApplied, GlobalDecider, GlobalDescriptor, GlobalLimit } from "../../../ir/global-limit.ts";
 import type { TokenUsage } from "../../../ir/usage.ts";
 import type { CounterTable } from "../counter-table.ts";
 import type { CounterReservation } from "../counter-reservation.ts";
@@ -14,6 +14,7 @@ import { limitHeaders } from "../headers.ts";
 import { type LocalDecision, compileLimits, type LimitSet } from "../local-limiter.ts";
 import { listsLimits, sendsFamily, type ShownLimit, shownStatuses } from "../shown-limit.ts";
 import type { LimitState } from "../window.ts";
+import type { BoundedCache } from "./bounded-cache.ts";
 import { backendHeaders, minDenialMs, type LimitView, type ServiceDenial, viewOfAllowed } from "./service-headers.ts";
 import { chargeCallsOf, type PlannedCall, decisionCallsOf, refundCallOf, type TokenCharge } from "./calls.ts";
 import {
@@ -40,6 +41,15 @@ export interface GateServices {
   readonly clock: Clock;
   /** The counters of fallbacks and learned limits, shared by all workers. */
   readonly counters: CounterTable;
+  /** Denials of all services, by service and descriptors. */
+  readonly denials: BoundedCache<CachedDenial>;
+}
+
+/** A denial that later requests with the same descriptors get without a call. */
+export interface CachedDenial {
+  /** The key of the service. */
+  readonly service: string;
+  readonly denial: ServiceDenial;
 }
 
 /** The result of one request at one limit. */
@@ -331,7 +341,9 @@ export class LimitGate {
   ): LimitView | undefined {
     if (view === undefined || this.limit.headers === undefined) return view;
     const listed = listsLimits(this.limit)
-      ? responses.flatMap(({ statuses }, at) => shownStatuses(this.limit, plans[at]?.descriptors ?? none, statuses))
+      ? responses.flatMap(({ statuses }, at) =>
+          shownStatuses(this.limit, plans[at]?.descriptors.map(policyOf) ?? none, statuses),
+        )
       : undefined;
     if (sendsFamily(this.limit, "XRateLimit")) return { ...view, listed };
     return { limitHeaders: none, otherHeaders: view.otherHeaders, share: undefined, listed };
@@ -350,20 +362,28 @@ export class LimitGate {
     response: RateLimitResponse,
     nowMs: number,
   ): GlobalDenial {
-    const denial: ServiceDenial = { response, atMs: nowMs, descriptors: called };
+    const denial: ServiceDenial = { response, atMs: nowMs, descriptors: called.map(policyOf) };
     const cacheMs = Math.min(minDenialMs(response.statuses), maxCacheMs);
     // A refund may end a denial before the window does.
     const isFinal = response.heldAtMs === undefined;
-    if (isFinal && cacheMs > 0) this.#client.denials.set(this.#cacheKey(described), denial, nowMs + cacheMs);
+    if (isFinal && cacheMs > 0) this.#cache(this.#cacheKey(described), denial, nowMs + cacheMs);
     return { kind: "global", limit: this.limit, by: "service", ...described, cause: denial };
   }
 
+  #cache(key: string, { response, ...denial }: ServiceDenial, expiresMs: number): void {
+    const { rawBody } = response;
+    // A copy, since the body is a part of the whole message.
+    const kept = { ...response, rawBody: rawBody && Buffer.from(rawBody) };
+    const cached = { service: this.limit.service, denial: { ...denial, response: kept } };
+    this.#services.denials.set(key, cached, expiresMs, key.length + bytesOf(response));
+  }
+
   #cachedDenial(described: DescribedRequest): GlobalDenial | undefined {
-    const { denials } = this.#client;
+    const { denials, clock } = this.#services;
     if (denials.isEmpty) return undefined;
-    const denial = denials.get(this.#cacheKey(described), this.#services.clock.monotonicMs());
-    if (denial === undefined) return undefined;
-    return { kind: "global", limit: this.limit, by: "cache", ...described, cause: denial };
+    const cached = denials.get(this.#cacheKey(described), clock.monotonicMs());
+    if (cached === undefined) return undefined;
+    return { kind: "global", limit: this.limit, by: "cache", ...described, cause: cached.denial };
   }
 
   /**
@@ -372,7 +392,7 @@ export class LimitGate {
    * denial.
    */
   #cacheKey({ descriptors }: DescribedRequest): string {
-    let key = "";
+    let key = `${this.limit.service}\n`;
     for (const descriptor of descriptors) {
       key += `${keyOf(this.limit.domain, descriptor)} ×${descriptor.hits}${overrideKeyOf(descriptor)}\n`;
     }
@@ -407,6 +427,23 @@ export class LimitGate {
     const shown = viewOfState(report.state, report.listed);
     return { kind: "allowed", by, view: shown, backendHeaders: none, reservation, ...described };
   }
+}
+
+function policyOf({ compiled }: RequestDescriptor): GlobalDescriptor {
+  return compiled.descriptor;
+}
+
+/** Bytes of a response or a status without its texts, approximately. */
+const objectBytes = 200;
+
+/** Returns the memory that a cached response takes, approximately. */
+function bytesOf({ rawBody, responseHeaders, requestHeaders, statuses }: RateLimitResponse): number {
+  let bytes = objectBytes * (1 + statuses.length) + (rawBody?.length ?? 0);
+  for (const { limit } of statuses) bytes += limit?.name.length ?? 0;
+  for (const { name, value } of [...responseHeaders, ...requestHeaders]) {
+    bytes += objectBytes + name.length + value.length;
+  }
+  return bytes;
 }
 
 function allowed(by: GlobalDecider, described: DescribedRequest): GateAllowed {

@@ -39,7 +39,7 @@ export interface DescriptorEntry {
 /** RateLimitResponse. */
 export interface RateLimitResponse {
   readonly overallCode: Code;
-  /** Empty, or shorter than the descriptors, if the service reports less. */
+  /** Empty, or shorter than the descriptors, if the service reports less; never longer. */
   readonly statuses: readonly DescriptorStatus[];
   /** Fields for the client, in the order of the response; names in lower case. */
   readonly responseHeaders: readonly HeaderValue[];

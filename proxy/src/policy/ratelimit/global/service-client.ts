@@ -5,8 +5,6 @@
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { WireError } from "@gatewayproxy/protos/wire-reader";
-import type { ServiceDenial } from "./service-headers.ts";
-import { BoundedCache } from "./bounded-cache.ts";
 import { CircuitBreaker } from "./circuit-breaker.ts";
 import { ChargeDelivery } from "./charge-delivery.ts";
 import { LearnedLimits } from "./learned-limits.ts";
@@ -76,8 +74,6 @@ export interface ServiceState {
   readonly identity?: ServiceIdentity;
 }
 
-/** Maximum number of cached denials. */
-const maxDenials = 10_000;
 /**
  * The service counts as overloaded after this many decisions in a row that fail with RESOURCE_EXHAUSTED, over at least
  * this time.
@@ -109,8 +105,6 @@ export class ServiceClient {
   readonly #breaker: CircuitBreaker;
   /** Limits that the service reported, for when it is unavailable. */
   readonly learned = new LearnedLimits();
-  /** Cached denials of the service, by their descriptors. */
-  readonly denials = new BoundedCache<ServiceDenial>(maxDenials);
   readonly #charges: ChargeDelivery;
   /** A charge has been the probe since the breaker last changed. */
   #hasProbedByCharge = false;
@@ -179,23 +173,23 @@ export class ServiceClient {
     fields?: readonly string[],
   ): void {
     if (!this.#breaker.isOpenFor(timeoutMs)) {
-      this.#sendDecisionCall(methods[method], encodeRateLimitRequest(call), timeoutMs, done, fields);
+      this.#sendDecisionCall(method, call, timeoutMs, done, fields);
       return;
     }
     done(breakerIsOpen);
     if (!this.#breaker.acquireProbe()) return;
     const probeMs = this.#breaker.probeTimeoutMs(timeoutMs);
-    this.#sendDecisionCall(methods[method], encodeRateLimitRequest(call), probeMs, () => undefined);
+    this.#sendDecisionCall(method, call, probeMs, () => undefined);
   }
 
   #sendDecisionCall(
-    path: string,
-    message: Buffer,
+    method: Method,
+    call: RateLimitRequest,
     timeoutMs: number,
     done: (response: ServiceOutcome) => void,
     fields?: readonly string[],
   ): void {
-    this.#call(path, message, timeoutMs, done, true, fields);
+    this.#call(methods[method], encodeRateLimitRequest(call), timeoutMs, done, call.descriptors.length, fields);
   }
 
   /**
@@ -239,8 +233,10 @@ export class ServiceClient {
   /**
    * Returns the state for operators. The first call starts the identification of the service's program, so that the
    * service gets these extra calls only if an operator reads the state.
+   *
+   * @param denialsCached as `ServiceState.denialsCached`.
    */
-  state(): ServiceState {
+  state(denialsCached = 0): ServiceState {
     const { isOpen } = this.#breaker;
     if (!isOpen) void this.#identify();
     const identity = this.#identity?.known;
@@ -253,7 +249,7 @@ export class ServiceClient {
       failuresInARow: this.#failuresInARow,
       ...(this.#respondedMs !== undefined && { respondedMs: this.#respondedMs }),
       chargesBuffered: this.#charges.size,
-      denialsCached: this.denials.size,
+      denialsCached,
       limitsLearned: this.learned.size,
       ...(identity !== undefined && { identity }),
     };
@@ -312,18 +308,22 @@ export class ServiceClient {
     return this.#options.clock.monotonicMs();
   }
 
-  /** @param isDecision The call is for a decision: a request waits for it, or would if the breaker were closed. */
+  /**
+   * @param decided The number of descriptors of a call for a decision: a request waits for it, or would if the breaker were closed. 0
+   *   for a charge.
+   */
   #call(
     path: string,
     message: Buffer,
     timeoutMs: number,
     done: (response: ServiceOutcome) => void,
-    isDecision = false,
+    decided = 0,
     fields?: readonly string[],
   ): void {
     const startMs = this.#nowMs();
+    const isDecision = decided > 0;
     const onEnd = (outcome: CallOutcome): void => {
-      const response = readOutcome(outcome);
+      const response = readOutcome(outcome, decided);
       try {
         if (isDecision) this.#countExhaustion(response);
         this.#recordOutcome(response, startMs, timeoutMs, isDecision);
@@ -379,10 +379,10 @@ function healthError(outcome: CallOutcome): string | undefined {
   return outcome.message.equals(servingMessage) ? undefined : "the service reports that it is not serving";
 }
 
-function readOutcome(outcome: CallOutcome): ServiceOutcome {
+function readOutcome(outcome: CallOutcome, descriptors: number): ServiceOutcome {
   if (outcome.kind === "failed") return outcome;
   try {
-    const response = decodeRateLimitResponse(outcome.message);
+    const response = decodeRateLimitResponse(outcome.message, descriptors);
     if (response.overallCode === "UNKNOWN") {
       return callFailure("unknown", "the service responded with overall code UNKNOWN");
     }

@@ -4,7 +4,7 @@
  * Envoy's filter (`10, 10;w=60`).
  */
 import type { ShownLimit } from "../shown-limit.ts";
-import type { RequestDescriptor } from "./descriptors.ts";
+import type { GlobalDescriptor } from "../../../ir/global-limit.ts";
 import type { DescriptorStatus, HeaderValue, RateLimitResponse } from "./messages.ts";
 
 /** The limits that a response reports, for headers and for comparison with other limits. */
@@ -24,8 +24,8 @@ export interface ServiceDenial {
   readonly response: RateLimitResponse;
   /** When it was received; monotonic. */
   readonly atMs: number;
-  /** Of the call, in the order of the statuses. */
-  readonly descriptors: readonly RequestDescriptor[];
+  /** Of the call, in the order of the statuses; without values, which a cached denial would keep in memory. */
+  readonly descriptors: readonly GlobalDescriptor[];
 }
 
 /** Returns the headers of a response that allows the request. */

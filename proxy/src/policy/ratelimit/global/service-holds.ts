@@ -15,8 +15,8 @@ export function holdsOf({ descriptors }: PlannedCall, response: RateLimitRespons
   if (overallCode !== "OK") return [];
   return descriptors.flatMap((descriptor, at) => {
     if (!isHeld(descriptor)) return [];
-    // A service that does not refund counts all hits of a call.
-    const hits = heldAtMs === undefined ? descriptor.hits : (statuses[at]?.heldHits ?? 0);
+    // A service that does not refund counts all hits of a call, and none counts more.
+    const hits = heldAtMs === undefined ? descriptor.hits : Math.min(descriptor.hits, statuses[at]?.heldHits ?? 0);
     return hits === 0 ? [] : { descriptor, hits, heldAtMs };
   });
 }
