@@ -1,7 +1,6 @@
 /** A bounded queue of spans, which are written when they are added, and sent in batches, one batch at a time. */
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";
 import { errorMessage } from "../text/thrown-value.ts";
-import { errorMessage } from "../text/thrown-value.ts";
 import type { Clock, Timer } from "../timing/clock.ts";
 import type { BatchSettings } from "./otel-variables.ts";
 import { type SpanOrigin, spanMessages, writeSpan } from "./otlp-spans.ts";

@@ -146,7 +146,7 @@ export class ServiceClient {
           observed?.ended(response);
           done(response.kind === "failed" ? response : undefined);
         };
-        this.#call(path, message, chargeTimeoutMs, onEnd, false, observed?.fields);
+        this.#call(path, message, chargeTimeoutMs, onEnd, 0, observed?.fields);
       },
       onBuffered: (count) => observer.chargesBuffered(key, count),
       onDropped: (reason) => observer.chargeDropped(key, reason),
