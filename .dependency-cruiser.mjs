@@ -154,7 +154,7 @@ const homes = {
   memcache: ["ratelimit-service/src/store/"],
   "@kubernetes/client-node": ["proxy/src/kube/", "proxyctl/src/kube/"],
   // Only processes that export traces or metrics load it.
-  "@opentelemetry/.+": ["runtime/src/tracing/", "runtime/src/metric-export/"],
+  "@opentelemetry/.+": ["runtime/src/tracing/", "runtime/src/otlp/"],
 };
 
 /** Test code may import everything. Other code must not import test code. */

@@ -8,7 +8,7 @@ import type { MetricFamily } from "../metrics/metric-families.ts";
 import { ExportedSeries } from "./exported-series.ts";
 import type { MetricExportSettings } from "./metric-export-settings.ts";
 import { otlpMessages } from "./otlp-messages.ts";
-import type { OtlpSender } from "./otlp-sender.ts";
+import type { OtlpSender } from "../otlp/otlp-sender.ts";
 
 /** The metrics to export, and the observer of the export. */
 export interface MetricExportOptions {
@@ -31,9 +31,11 @@ export interface MetricExportObserver {
 
 /** Loads the exporter, which no process without export needs, and begins. */
 export async function openMetricExport(options: MetricExportOptions): Promise<MetricExport> {
-  const { openOtlpSender } = await import("./otlp-sender.ts");
+  const { openOtlpSender } = await import("../otlp/otlp-sender.ts");
   const { settings, observer } = options;
-  return new MetricExport(options, await openOtlpSender(settings, (message) => observer.problem(message)));
+  const { protocol, timeoutMs } = settings;
+  const onRejected = (message: string): void => observer.problem(message);
+  return new MetricExport(options, await openOtlpSender({ signal: "points", protocol, timeoutMs, onRejected }));
 }
 
 /** The export of a process. */

@@ -1,11 +1,11 @@
 /** Exports spans by OTLP. Only processes that export traces load this module (`open-tracing.ts`). */
 import { ROOT_CONTEXT } from "@opentelemetry/api";
 import { SamplingDecision, TraceIdRatioBasedSampler } from "@opentelemetry/sdk-trace";
+import { openOtlpSender } from "../otlp/otlp-sender.ts";
 import { systemClock } from "../timing/clock.ts";
 import { reportDiagnostics } from "./diagnostics.ts";
 import type { SpanExportObserver, SpanSink } from "./span.ts";
 import { SpanQueue } from "./span-queue.ts";
-import { openSpanTransport } from "./span-transport.ts";
 import type { TracingSettings } from "./tracing-settings.ts";
 
 /** Opens the exporter of one thread. @param scope name and version of the program. */
@@ -15,9 +15,10 @@ export async function openSpanExporter(
   observer: SpanExportObserver,
 ): Promise<SpanSink> {
   reportDiagnostics((message) => observer.problem(message));
-  const { batch, resource } = settings;
-  const transport = await openSpanTransport(settings);
-  return new SpanQueue({ batch, origin: { resource, scope }, transport, clock: systemClock, observer });
+  const { batch, resource, protocol } = settings;
+  const onRejected = (message: string): void => observer.problem(message);
+  const sender = await openOtlpSender({ signal: "spans", protocol, timeoutMs: batch.exportTimeoutMs, onRejected });
+  return new SpanQueue({ batch, origin: { resource, scope }, sender, clock: systemClock, observer });
 }
 
 /** Returns a function that says for a ratio whether it includes a trace. */

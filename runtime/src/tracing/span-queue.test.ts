@@ -23,7 +23,7 @@ function queueWith(batch: Partial<BatchSettings>) {
   const queue = new SpanQueue({
     batch: { scheduledDelayMs: 100, exportTimeoutMs: 1_000, maxQueueSize: 100, maxExportBatchSize: 10, ...batch },
     origin: { resource: { "service.name": "edge" }, scope: { name: "gateway-proxy", version: "1" } },
-    transport: {
+    sender: {
       async send(message) {
         sent.push(message);
         const response = Promise.withResolvers<undefined>();

@@ -1,5 +1,6 @@
 /** A bounded queue of spans, which are written when they are added, and sent in batches, one batch at a time. */
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";
+import type { OtlpSender } from "../otlp/otlp-sender.ts";
 import { errorMessage } from "../text/thrown-value.ts";
 import type { Clock, Timer } from "../timing/clock.ts";
 import type { BatchSettings } from "./otel-variables.ts";
@@ -7,19 +8,11 @@ import { type SpanOrigin, spanMessages, writeSpan } from "./otlp-spans.ts";
 import { endWithin, PendingExports } from "./pending-exports.ts";
 import type { FinishedSpan, SpanExportObserver, SpanSink } from "./span.ts";
 
-/** Sends messages to a collector. */
-export interface SpanTransport {
-  /** Resolves when the collector has taken a message; rejects with the reason if it does not, within a timeout. */
-  send(message: Buffer): Promise<void>;
-  /** Ends the connections. */
-  close(): void;
-}
-
 /** The bounds of a queue, and what it works with. */
 export interface SpanQueueOptions {
   readonly batch: BatchSettings;
   readonly origin: SpanOrigin;
-  readonly transport: SpanTransport;
+  readonly sender: OtlpSender;
   /** Times the batches. */
   readonly clock: Clock;
   readonly observer: SpanExportObserver;
@@ -77,7 +70,7 @@ export class SpanQueue implements SpanSink {
     this.#completeBatch();
     const end = async (): Promise<void> => {
       await this.#exports;
-      this.#options.transport.close();
+      this.#options.sender.close();
     };
     return endWithin(timeoutMs, end());
   }
@@ -100,11 +93,11 @@ export class SpanQueue implements SpanSink {
 
   /** Sends the complete batches, one at a time. Never rejects. */
   async #export(): Promise<void> {
-    const { transport, observer } = this.#options;
+    const { sender, observer } = this.#options;
     for (let batch = this.#complete.shift(); batch !== undefined; batch = this.#complete.shift()) {
       let isTaken = true;
       try {
-        await transport.send(this.#messageOf(batch.parts));
+        await sender.send(this.#messageOf(batch.parts));
       } catch (error) {
         isTaken = false;
         observer.problem(errorMessage(error));

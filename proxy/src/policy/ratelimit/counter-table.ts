@@ -260,8 +260,9 @@ export class CounterTable {
   #complete(slot: number, { key = "" }: CounterId, state: number): void {
     const text = slot * slotBytes + offsets.byte.text;
     const row = slot * this.#rowWords;
-    if (textLengthOf(state) === packedRow)
+    if (textLengthOf(state) === packedRow) {
       unpackRow(this.#text, text, this.#rows.subarray(row, row + countedSubWindows));
+    }
     const length = this.#text.write(key, text, textBytes);
     this.#words[slot * slotWords + offsets.word.state] = (state & ~(textMask << textShift)) | (length << textShift);
   }

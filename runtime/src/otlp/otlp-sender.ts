@@ -1,0 +1,120 @@
+/**
+ * Sends messages of spans or metrics that are written already, with the transports of the OpenTelemetry SDK. They read
+ * OTEL_EXPORTER_OTLP_* for the endpoint, headers, compression and certificates, and retry. Only processes that export load
+ * this module.
+ */
+import type { IOtlpExportDelegate } from "@opentelemetry/otlp-exporter-base";
+import type { IExporterMetricsHelper, ISerializer } from "@opentelemetry/otlp-transformer";
+import { ProtobufMetricsSerializer, ProtobufTraceSerializer } from "@opentelemetry/otlp-transformer";
+import type { OtlpProtocol } from "../tracing/otel-variables.ts";
+import { hasSucceeded } from "../tracing/pending-exports.ts";
+
+/** Sends to one collector. */
+export interface OtlpSender {
+  /** Resolves when the collector has taken a message; rejects with the reason if it does not, within the timeout. */
+  send(message: Buffer): Promise<void>;
+  /** Ends the connections. */
+  close(): void;
+}
+
+/** What is sent, how, and for how long at most. */
+export interface OtlpSenderOptions {
+  readonly signal: "spans" | "points";
+  readonly protocol: OtlpProtocol;
+  /** Maximum time of an export with all its attempts, in ms; OTEL_EXPORTER_OTLP_*TIMEOUT may set less. */
+  readonly timeoutMs: number;
+  /** Called with the reason for which a collector has not taken some items of a message. */
+  readonly onRejected: (message: string) => void;
+}
+
+/** The part of a response that tells which items were rejected. */
+interface Rejection {
+  readonly items: number;
+  readonly message: string;
+}
+
+/** For metrics of the SDK about itself, which are not exported. */
+const countItems = (): number => 0;
+
+/** How a signal is named in variables and paths, and how its responses are read. */
+interface Signal {
+  readonly variables: "TRACES" | "METRICS";
+  readonly httpPath: string;
+  readonly grpcPath: string;
+  readonly client: string;
+  readonly helper: IExporterMetricsHelper<Buffer>;
+  rejection(data: Uint8Array): Rejection;
+}
+
+const signals: Readonly<Record<OtlpSenderOptions["signal"], Signal>> = {
+  spans: {
+    variables: "TRACES",
+    httpPath: "v1/traces",
+    grpcPath: "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+    client: "TraceExportService",
+    helper: { name: "span", countItems },
+    rejection(data: Uint8Array): Rejection {
+      const { partialSuccess } = ProtobufTraceSerializer.deserializeResponse(data);
+      return { items: partialSuccess?.rejectedSpans ?? 0, message: partialSuccess?.errorMessage ?? "" };
+    },
+  },
+  points: {
+    variables: "METRICS",
+    httpPath: "v1/metrics",
+    grpcPath: "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+    client: "MetricsExportService",
+    helper: { name: "metric_data_point", countItems },
+    rejection(data: Uint8Array): Rejection {
+      const { partialSuccess } = ProtobufMetricsSerializer.deserializeResponse(data);
+      return { items: partialSuccess?.rejectedDataPoints ?? 0, message: partialSuccess?.errorMessage ?? "" };
+    },
+  },
+};
+
+/** Opens a sender. */
+export async function openOtlpSender(options: OtlpSenderOptions): Promise<OtlpSender> {
+  const delegate = await openDelegate(options);
+  return {
+    send: (message) =>
+      new Promise((resolve, reject) => {
+        delegate.export(message, (result) => {
+          if (hasSucceeded(result)) resolve();
+          else reject(result.error ?? new Error(`the collector has not taken the ${options.signal}`));
+        });
+      }),
+    close: () => void delegate.shutdown().catch(() => undefined),
+  };
+}
+
+async function openDelegate(options: OtlpSenderOptions): Promise<IOtlpExportDelegate<Buffer>> {
+  const { signal, protocol, timeoutMs } = options;
+  const { helper, variables, httpPath, grpcPath, client } = signals[signal];
+  if (protocol === "grpc") {
+    const { convertLegacyOtlpGrpcOptions, createOtlpGrpcExportDelegate } = await import(
+      "@opentelemetry/otlp-grpc-exporter-base"
+    );
+    const read = within(timeoutMs, convertLegacyOtlpGrpcOptions({}, variables));
+    return createOtlpGrpcExportDelegate(read, serializerFor(options), "", helper, undefined, client, grpcPath);
+  }
+  const { convertLegacyHttpOptions, createOtlpHttpExportDelegate } = await import(
+    "@opentelemetry/otlp-exporter-base/node-http"
+  );
+  const type = { "Content-Type": "application/x-protobuf" };
+  const read = within(timeoutMs, convertLegacyHttpOptions({}, variables, httpPath, type));
+  return createOtlpHttpExportDelegate(read, serializerFor(options), "", helper, undefined);
+}
+
+function within<Read extends { timeoutMillis: number }>(timeoutMs: number, read: Read): Read {
+  return { ...read, timeoutMillis: Math.min(read.timeoutMillis, timeoutMs) };
+}
+
+function serializerFor({ signal, onRejected }: OtlpSenderOptions): ISerializer<Buffer, object> {
+  return {
+    serializeRequest: (message) => message,
+    deserializeResponse(data) {
+      const { items, message } = signals[signal].rejection(data);
+      if (items > 0 || message !== "") onRejected(`the collector has rejected ${items} ${signal}: ${message}`);
+      return {};
+    },
+  };
+}
