@@ -17,7 +17,7 @@ export interface OtlpSender {
   close(): void;
 }
 
-/** What is sent, how, and for how long at most. */
+/** The signal of the messages, their transport, and its bounds. */
 export interface OtlpSenderOptions {
   readonly signal: "spans" | "points";
   readonly protocol: OtlpProtocol;
@@ -27,7 +27,7 @@ export interface OtlpSenderOptions {
   readonly onRejected: (message: string) => void;
 }
 
-/** The part of a response that tells which items were rejected. */
+/** The part of a response that names the rejected items. */
 interface Rejection {
   readonly items: number;
   readonly message: string;

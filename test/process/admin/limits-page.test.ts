@@ -54,7 +54,9 @@ spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${backendPort} } 
   });
 
   test("says that counters are not saved without a directory", async () => {
-    const page = await open(await startAdminProxy((await startBackend()).port), "#limits");
+    const hourly = policyManifest("three", "kind: HTTPRoute, name: r", ["{ requests: 3, unit: Hours }"]);
+    const started = await startAdminProxy((await startBackend()).port, [hourly]);
+    const page = await open(started, "#limits");
     const saved = page.getByRole("region", { name: "Saved counters" });
     await saved.getByText("None: counters start from zero with the proxy.").waitFor();
     await page.goto(page.url().replace("#limits", "#overview"));

@@ -14,6 +14,7 @@ export interface CacheBounds {
   readonly maxBytes?: number;
 }
 
+/** A cache whose oldest items make room for new ones. */
 export class BoundedCache<Value> {
   readonly #maxItems: number;
   readonly #maxBytes: number;
