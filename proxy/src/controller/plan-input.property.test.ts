@@ -18,9 +18,9 @@ function outcomeOf(objects: readonly Resource[]) {
   return { ...outcome, gateways: [...gateways.keys()] };
 }
 
-/** A change of an object: of its status, of its metadata, of its spec, or its removal. */
+/** A change of an object: of its status, which only objects with a spec have, of its metadata, of its spec, or its removal. */
 const edit = fc.constantFrom<(object: Resource) => readonly Resource[]>(
-  (object) => [{ ...object, status: { conditions: [{ type: "Accepted" }] } } as Resource],
+  (object) => ["spec" in object ? ({ ...object, status: { conditions: [{ type: "Accepted" }] } } as Resource) : object],
   (object) => [{ ...object, metadata: { ...object.metadata, generation: 7 } } as Resource],
   (object) => [{ ...object, metadata: { ...object.metadata, labels: { team: "a" } } } as Resource],
   (object) => ("spec" in object ? [{ ...object, spec: { ...object.spec, listeners: [] } } as unknown as Resource] : []),

@@ -97,7 +97,7 @@ export function shownStatuses(
   statuses: readonly DescriptorStatus[],
   passedMs = 0,
 ): readonly ShownLimit[] {
-  return statuses.flatMap((status, at) => {
+  return statuses.slice(0, descriptors.length).flatMap((status, at) => {
     const { limit, remaining, resetMs } = status;
     if (limit === undefined) return [];
     return {
@@ -118,9 +118,9 @@ export function overLimitNames(
   descriptors: readonly GlobalDescriptor[],
   statuses: readonly DescriptorStatus[],
 ): readonly string[] {
-  return statuses.flatMap((status, at) =>
-    status.code === "OVER_LIMIT" ? statusName(global, descriptors[at], status) : [],
-  );
+  return statuses
+    .slice(0, descriptors.length)
+    .flatMap((status, at) => (status.code === "OVER_LIMIT" ? statusName(global, descriptors[at], status) : []));
 }
 
 /** Returns the name that the service gives the limit, or that of the policy with the index of the descriptor. */

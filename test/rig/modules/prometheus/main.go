@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"os"
 
 	"github.com/prometheus/prometheus/model/exemplar"
@@ -60,6 +61,10 @@ func read(content []byte, contentType string) (page, error) {
 		switch entry {
 		case textparse.EntrySeries:
 			_, _, value := parser.Series()
+			// JSON has no NaN, which gauges have before their first measurement.
+			if math.IsNaN(value) {
+				continue
+			}
 			var series labels.Labels
 			parser.Labels(&series)
 			others := labels.NewBuilder(series).Del(labels.MetricName).Labels()

@@ -87,12 +87,17 @@ function writeDescriptor({ entries, limitOverride, hits, isRefund = false }: Cal
   writer.end(start);
 }
 
+/** Statuses that are read of any response: Envoy shows also those that belong to no descriptor. */
+const maxStatuses = 100;
+
 /**
  * Decodes the response in `message`. Throws `WireError` if the bytes are not a message.
  *
- * @param descriptors the number of descriptors of the call. Statuses beyond it belong to none, and are left out.
+ * @param descriptors the number of descriptors of the call. Of more statuses than that, those after the first `maxStatuses` are left
+ *   out.
  */
 export function decodeRateLimitResponse(message: Buffer, descriptors = Infinity): RateLimitResponse {
+  const kept = Math.max(descriptors, maxStatuses);
   const reader = new WireReader(message);
   const end = message.length;
   const statuses: DescriptorStatus[] = [];
@@ -104,7 +109,7 @@ export function decodeRateLimitResponse(message: Buffer, descriptors = Infinity)
   while (reader.position < end) {
     const tag = reader.readTag(end);
     if (tag === varintTag(1)) overallCode = readCode(reader, end);
-    else if (tag === bytesTag(2) && statuses.length >= descriptors) reader.position = reader.readEnd(end);
+    else if (tag === bytesTag(2) && statuses.length >= kept) reader.position = reader.readEnd(end);
     else if (tag === bytesTag(2)) statuses.push(readStatus(reader, reader.readEnd(end)));
     else if (tag === bytesTag(3)) responseHeaders.push(readHeader(message, reader, reader.readEnd(end)));
     else if (tag === bytesTag(4)) requestHeaders.push(readHeader(message, reader, reader.readEnd(end)));
