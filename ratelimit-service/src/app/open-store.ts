@@ -10,6 +10,7 @@ import { FallbackStore } from "../store/fallback-store.ts";
 import { MemoryStore } from "../store/memory-store.ts";
 import type { MemoryTables } from "../store/memory-tables.ts";
 import { PerSecondStore } from "../store/per-second-store.ts";
+import type { OpenRedisOptions } from "../store/redis/open-redis-store.ts";
 import type { RedisOptions } from "../store/redis/redis-options.ts";
 import { OutageLog } from "./outage-log.ts";
 
@@ -53,12 +54,13 @@ export async function openStore(options: OpenStoreOptions): Promise<OpenedStore>
       connected,
     };
   }
-  const { jitterMaxSeconds: jitter } = settings;
-  const main = await openRedis("redis", settings.redis, jitter, options);
-  const perSecond =
-    settings.perSecond === undefined
-      ? undefined
-      : await openRedis("redis per second", settings.perSecond, jitter, options);
+  // Before any store is opened: one of two must not fail before its `connected` is handled.
+  const { openRedisStore } = await import("../store/redis/open-redis-store.ts");
+  /** @param name the name in the log */
+  const open = (name: string, redis: RedisOptions): OpenedStore =>
+    openRedisStore(redisOptions(name, redis, settings, options), options.signal);
+  const main = open("redis", settings.redis);
+  const perSecond = settings.perSecond && open("redis per second", settings.perSecond);
   const shared = perSecond === undefined ? main.store : new PerSecondStore(main.store, perSecond.store);
   return {
     store: settings.failureMode === "local" ? new FallbackStore(shared, memory, onDegraded) : shared,
@@ -85,23 +87,19 @@ async function openMemcache(
 }
 
 /** @param name the name in the log */
-async function openRedis(
+function redisOptions(
   name: string,
   redis: RedisOptions,
-  jitterMaxSeconds: number,
+  { jitterMaxSeconds }: Extract<StoreSettings, { kind: "redis" }>,
   { clock, random, log, signal }: OpenStoreOptions,
-): Promise<OpenedStore> {
-  const { openRedisStore } = await import("../store/redis/open-redis-store.ts");
+): OpenRedisOptions {
   const outage = new OutageLog(name, log, clock);
-  return openRedisStore(
-    {
-      ...{ redis, jitterMaxSeconds, clock, random },
-      onError(error) {
-        // Errors while the store is being closed are not errors of Redis.
-        if (!signal.aborted) outage.failed(error);
-      },
-      onReply: () => outage.recovered(),
+  return {
+    ...{ redis, jitterMaxSeconds, clock, random },
+    onError(error) {
+      // Errors while the store is being closed are not errors of Redis.
+      if (!signal.aborted) outage.failed(error);
     },
-    signal,
-  );
+    onReply: () => outage.recovered(),
+  };
 }
