@@ -1,6 +1,7 @@
 /**
  * Counts the requests, connections and limit decisions of one worker, at the cost of a few map look-ups per request.
  */
+import { knownMethods } from "@gatewayproxy/runtime/known-methods";
 import {
   createFamilies,
   keepNative,
@@ -22,13 +23,10 @@ import type { RequestRecord } from "./request-record.ts";
 /** Models with series of their own; backends may report any model name. */
 const maxModels = 100;
 
-/** Methods of RFC 9110 §9, and PATCH. HTTP/2 lets a client send any token. */
-const methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
-
 /** Counts in one worker. */
 export class RequestMetrics {
   readonly #families: Families<typeof requestMetrics> = createFamilies(requestMetrics);
-  readonly #methods = new BoundedLabel(methods.length, methods);
+  readonly #methods = new BoundedLabel(knownMethods.length, knownMethods);
   readonly #models = new ModelLabel(maxModels, (model) => {
     this.#families.tokens.removeSeries("model", model);
     this.#families.tokenDetails.removeSeries("model", model);

@@ -1,7 +1,8 @@
 /** Wraps a route of the HTTP port with the span of each request, and makes its trace known to the log. */
 import type { IncomingHttpHeaders } from "node:http";
+import { knownMethod } from "@gatewayproxy/runtime/known-methods";
 import { parseTraceparent, traceparentHeader } from "@gatewayproxy/runtime/trace-context";
-import type { HttpRequest, HttpResponse, HttpRoute } from "../transport/http/http-server.ts";
+import type { HttpResponse, HttpRoute } from "../transport/http/http-server.ts";
 import type { CurrentTrace } from "../tracing/current-trace.ts";
 import type { ServiceTracing } from "../tracing/service-tracing.ts";
 
@@ -31,7 +32,7 @@ function routeWithSpans(path: string, route: HttpRoute, tracing: ServiceTracing)
     } finally {
       const status = response?.status ?? 500;
       const isError = status >= 500;
-      const method = knownMethod(request);
+      const method = knownMethod(request.method);
       tracing.end(call, `${method ?? "HTTP"} ${path}`, isError, {
         "http.request.method": method ?? "_OTHER",
         "http.route": path,
@@ -45,15 +46,6 @@ function routeWithSpans(path: string, route: HttpRoute, tracing: ServiceTracing)
     }
   };
 }
-
-/** Clients may send any token as a method (HTTP conventions, `http.request.method`). */
-function knownMethod({ method }: HttpRequest): string | undefined {
-  return methods.has(method) ? method : undefined;
-}
-
-const methods: ReadonlySet<string> = new Set([
-  ...["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"],
-]);
 
 function fieldsOf(headers: IncomingHttpHeaders): readonly string[] {
   return Object.keys(headers).flatMap((name) => [name, fieldOf(headers, name) ?? ""]);

@@ -1,6 +1,7 @@
 /** The traces of one worker: the span of each request begins with its head, and is exported or discarded at its end. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { newSpanId, newTraceId } from "@gatewayproxy/runtime/ids";
+import { knownMethod } from "@gatewayproxy/runtime/known-methods";
 import type { Tracing } from "@gatewayproxy/runtime/open-tracing";
 import type { FinishedSpan, SpanAttributes } from "@gatewayproxy/runtime/span";
 import { isDeniedOrFailed } from "../access-log/selection.ts";
@@ -12,7 +13,6 @@ import {
   copyAttributes,
   isAttemptError,
   isRequestError,
-  knownMethod,
   requestAttributes,
   serviceCallAttributes,
 } from "./span-attributes.ts";

@@ -2,21 +2,12 @@
  * The attributes of spans, by the semantic conventions of OpenTelemetry for HTTP and RPC (stable), and our own below
  * `gatewayproxy.`. Texts of clients are redacted and cut as in the access log; queries and bodies are not shown.
  */
+import { knownMethod } from "@gatewayproxy/runtime/known-methods";
 import type { SpanAttributes } from "@gatewayproxy/runtime/span";
 import { entriesWith, globalOutcomes } from "../access-log/log-line.ts";
 import type { RequestRecord } from "../request-record.ts";
 import { shownPath, shownText } from "../shown-text.ts";
 import type { AttemptSpan, RequestSpan, ServiceCallSpan } from "./request-span.ts";
-
-/** Methods that are shown as they are (RFC 9110 §9, RFC 5789). Clients may send any other token. */
-const methods: ReadonlySet<string> = new Set([
-  ...["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"],
-]);
-
-/** Returns a method that the conventions know; undefined for any other. */
-export function knownMethod(method: string): string | undefined {
-  return methods.has(method) ? method : undefined;
-}
 
 /** Whether the proxy or the backend failed. A denied request and a client that left are no errors of the server. */
 export function isRequestError({ status, reason }: RequestRecord): boolean {
