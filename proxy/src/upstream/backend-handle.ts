@@ -136,7 +136,7 @@ export class BackendHandle implements PoolOwner {
   #takeTransport({ tls, protocol }: Backend): void {
     const identity = tlsIdentity(tls);
     if (identity === this.#tlsIdentity && protocol === this.#transport.protocol) return;
-    this.#tls = identity === this.#tlsIdentity ? this.#tls : tls;
+    if (identity !== this.#tlsIdentity) this.#tls = tls;
     this.#tlsIdentity = identity;
     this.#transport = { ...(this.#tls !== undefined && { tls: this.#tls }), ...(protocol && { protocol }) };
     this.#transportByHost.clear();

@@ -39,7 +39,7 @@ export interface DescriptorEntry {
 /** RateLimitResponse. */
 export interface RateLimitResponse {
   readonly overallCode: Code;
-  /** Empty, or shorter than the descriptors, if the service reports less; never longer. */
+  /** In the order of the descriptors. A service may report fewer, or more, of which the last belong to no descriptor. */
   readonly statuses: readonly DescriptorStatus[];
   /** Fields for the client, in the order of the response; names in lower case. */
   readonly responseHeaders: readonly HeaderValue[];
