@@ -73,13 +73,12 @@ export class Http1ClientConnection implements Swept {
   #sweeps = 0;
   #timeoutMs = 0;
 
-  /** @param socket connected, and not read before. */
+  /** @param socket connected, and not read before. Its owner passes received bytes to `receive` (`socket-reads.ts`). */
   constructor(socket: Socket, options: Http1ClientOptions) {
     this.#socket = socket;
     this.#options = options;
     this.#head = new HeadReader(options.limits.headBytes);
     socket
-      .on("data", this.#onSocketData)
       .on("end", this.#onSocketEnd)
       .on("drain", this.#onSocketDrain)
       .on("error", this.#onSocketError)
@@ -179,8 +178,10 @@ export class Http1ClientConnection implements Swept {
 
   // The events of the socket.
 
-  readonly #onSocketData = (bytes: Buffer): void => {
-    if (this.#state !== "open") return;
+  /** Receives bytes of the socket, as a `ReceiveBytes`. */
+  receive(bytes: Buffer): boolean {
+    if (this.#state === "switched") return this.#socket.push(Buffer.from(bytes));
+    if (this.#state !== "open") return true;
     this.progressed();
     try {
       this.#process(bytes);
@@ -188,7 +189,8 @@ export class Http1ClientConnection implements Swept {
       if (!(error instanceof MessageError)) throw error;
       this.fail({ kind: "reset", message: `malformed response: ${error.message}` });
     }
-  };
+    return true;
+  }
 
   #process(bytes: Buffer): void {
     let at = 0;
@@ -225,9 +227,9 @@ export class Http1ClientConnection implements Swept {
     const socket = this.#socket;
     this.#state = "switched";
     this.#exchange = undefined;
-    socket.off("data", this.#onSocketData).off("end", this.#onSocketEnd).off("drain", this.#onSocketDrain);
+    socket.off("end", this.#onSocketEnd).off("drain", this.#onSocketDrain);
     socket.pause();
-    if (rest.length > 0) socket.unshift(rest);
+    if (rest.length > 0) socket.push(Buffer.from(rest));
     exchange.events.onSwitched(head.fields, socket);
   }
 
@@ -354,7 +356,7 @@ class Exchange implements ClientExchange, UploadOwner, BodySink {
   }
 
   onData(bytes: Buffer): void {
-    if (!this.#isOver) this.events.onData(bytes);
+    if (!this.#isOver) this.events.onData(Buffer.from(bytes));
   }
 
   onEnd(trailers: readonly string[]): void {

@@ -1,6 +1,7 @@
 /** Opens TCP and TLS connections to permitted addresses. */
-import { connect as connectTcp, isIP, type OnReadOpts, Socket, type TcpNetConnectOpts } from "node:net";
+import { connect as connectTcp, isIP, Socket, type TcpNetConnectOpts } from "node:net";
 import { connect as connectTls } from "node:tls";
+import { readsOf, type ReceiveBytes } from "@gatewayproxy/http/socket-reads";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { UpstreamTls } from "../ir/snapshot.ts";
 import { clientTls } from "./client-tls.ts";
@@ -20,7 +21,7 @@ export interface SocketTarget {
   /** The TLS session to resume; absent for a full handshake. */
   readonly session?: Buffer | undefined;
   /** Absent: bytes are received as events of the socket. */
-  readonly onread?: OnReadOpts | undefined;
+  readonly receive?: ReceiveBytes | undefined;
 }
 
 /** The delay of the first probe of an idle connection. */
@@ -34,7 +35,7 @@ const tcpKeepAliveMs = 60_000;
  * @throws `Error` if the host is neither a name nor an address, or OpenSSL rejects the TLS settings.
  */
 export function openSocket(target: SocketTarget, onConnect: (protocol: string | undefined) => void): Socket {
-  const { port, tls, protocol, addresses, session, onread } = target;
+  const { port, tls, protocol, addresses, session, receive } = target;
   const host = canonicalHost(target.host);
   const forbidden = findForbidden(addresses, host, port);
   if (forbidden !== undefined) return new Socket().destroy(forbidden);
@@ -45,7 +46,7 @@ export function openSocket(target: SocketTarget, onConnect: (protocol: string | 
     noDelay: true,
     keepAlive: true,
     keepAliveInitialDelay: tcpKeepAliveMs,
-    ...(onread !== undefined && { onread }),
+    ...(receive !== undefined && { onread: readsOf(receive, tls !== undefined) }),
   };
   if (tls === undefined) {
     const socket = connectTcp(address);

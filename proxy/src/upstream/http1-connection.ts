@@ -81,6 +81,10 @@ export class Http1Connection implements Connection, ClientExchange, SocketOwner 
     if (first !== undefined) this.#start(wire, first);
   }
 
+  receive(bytes: Buffer): boolean {
+    return this.#wire?.receive(bytes) ?? true;
+  }
+
   onConnectError(error: unknown): void {
     const first = this.#first;
     this.#discard();

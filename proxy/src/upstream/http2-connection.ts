@@ -84,6 +84,10 @@ export class Http2Connection implements Connection, SocketOwner {
     });
   }
 
+  receive(bytes: Buffer): boolean {
+    return this.#wire?.receive(bytes) ?? true;
+  }
+
   onConnectError(error: unknown): void {
     this.#leave(error);
   }

@@ -4,11 +4,14 @@ import type { Timer } from "@gatewayproxy/runtime/clock";
 import { openSocket } from "../connect/open-socket.ts";
 import type { ConnectionOptions, ConnectionTarget, SessionStore } from "./connection.ts";
 
-/** Receives the result of an attempt to connect. At most one method is called, and not within `OpeningSocket.open`. */
+/** Receives the result of an attempt to connect. At most one of its first two methods is called, and not within
+ * `OpeningSocket.open`. */
 export interface SocketOwner {
   /** @param protocol that the endpoint has selected in the TLS handshake; undefined if it has selected none. */
   onConnect(socket: Socket, protocol: string | undefined): void;
   onConnectError(error: unknown): void;
+  /** Receives bytes of the socket after `onConnect`, as a `ReceiveBytes`. */
+  receive(bytes: Buffer): boolean;
 }
 
 /** An attempt to connect. */
@@ -48,7 +51,8 @@ export class OpeningSocket {
   ): void {
     const { session } = sessions;
     try {
-      const target = { host, port, tls, addresses, protocol: protocol ?? "http/1.1", session } as const;
+      const receive = (bytes: Buffer): boolean => this.#owner.receive(bytes);
+      const target = { host, port, tls, addresses, protocol: protocol ?? "http/1.1", session, receive } as const;
       const socket = openSocket(target, (selected) => this.#onConnect(socket, selected));
       this.#socket = socket.on("error", this.#onError).once("close", this.#onClose);
       if (tls !== undefined) socket.on("session", (next: Buffer) => (sessions.session = next));

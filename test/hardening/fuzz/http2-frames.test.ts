@@ -11,6 +11,7 @@ import { expect, onTestFinished } from "vitest";
 import type { ClientExchangeEvents } from "../../../http/src/ports.ts";
 import { defaultHttp2ClientLimits } from "../../../http/src/http2/client/client-limits.ts";
 import { Http2ClientConnection } from "../../../http/src/http2/client/http2-client.ts";
+import { readsOf } from "../../../http/src/socket-reads.ts";
 import type { RequestHead } from "../../../http/src/http2/server/request-head.ts";
 import { Http2Server, type Http2ServerConnection } from "../../../http/src/http2/server/server.ts";
 import type { Http2Exchange } from "../../../http/src/http2/server/server-exchange.ts";
@@ -159,12 +160,13 @@ fuzz("http2-frames-to-client", {
     const { port, next } = await clientWorld();
     const frames = [...framesIn(cases), lastPing];
     const reading = readFrames(frames, "client", knownBlocks("client"), requests);
-    const socket = connect({ port, host: "127.0.0.1", noDelay: true });
+    const onread = readsOf((bytes) => client.receive(bytes), false);
+    const socket = connect({ port, host: "127.0.0.1", noDelay: true, onread });
     const [peer] = await Promise.all([next(), once(socket, "connect")]);
     const received = new Received(peer, clientPreface.length);
     const faults: unknown[] = [];
     const opened = Promise.withResolvers<undefined>();
-    const client = new Http2ClientConnection(socket, {
+    const client: Http2ClientConnection = new Http2ClientConnection(socket, {
       limits: defaultHttp2ClientLimits,
       clock: new FakeClock(),
       onOpen: () => opened.resolve(undefined),

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
 import type { ClientExchangeEvents, ClientRequest } from "../../ports.ts";
+import { readsOf } from "../../socket-reads.ts";
 import { get, sendRecorded } from "../../testing/exchanges.ts";
 import { Http1ClientConnection } from "../client-connection.ts";
 
@@ -14,13 +15,14 @@ export async function connectToServer() {
   await once(server, "listening");
   // A listening TCP server has an address with a port.
   const { port } = server.address() as AddressInfo;
-  const socket = connect({ port, host: "127.0.0.1", noDelay: true });
+  const onread = readsOf((bytes) => connection.receive(bytes), false);
+  const socket = connect({ port, host: "127.0.0.1", noDelay: true, onread });
   await once(socket, "connect");
   const peer = await accepted.promise;
   let sent = "";
   peer.on("data", (bytes: Buffer) => (sent += bytes.toString("latin1"))).on("error", () => undefined);
   const state = { isClosed: false };
-  const connection = new Http1ClientConnection(socket, {
+  const connection: Http1ClientConnection = new Http1ClientConnection(socket, {
     limits: { headBytes: 4_096, fields: 20, trailerBytes: 1_024 },
     onClosed: () => (state.isClosed = true),
   });

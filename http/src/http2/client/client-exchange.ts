@@ -148,10 +148,10 @@ export class Http2ClientExchange
     return this.#asksForTunnel && status < 300;
   }
 
-  /** Delivers a part of a chunk without a copy: nothing else changes the chunks of the connection. */
+  /** Delivers a copy: the next read of the connection overwrites the buffer. */
   data(buffer: Buffer, start: number, end: number): void {
     this.#sweeps = 0;
-    this.#delivery.data(buffer.subarray(start, end));
+    this.#delivery.data(Buffer.from(buffer.subarray(start, end)));
   }
 
   receivedTrailers({ fields }: ResponseHead): void {

@@ -33,7 +33,10 @@ export class Http2ClientConnection implements Swept {
   readonly #scheme: "http" | "https";
   readonly #clock: Clock;
 
-  /** @param socket connected, with TLS after its handshake, and not read before. */
+  /**
+   * @param socket connected, with TLS after its handshake, and not read before. Its owner passes received bytes to
+   *   `receive` (`socket-reads.ts`).
+   */
   constructor(socket: Socket, options: Http2ClientOptions) {
     const isTls = "encrypted" in socket;
     this.#scheme = isTls ? "https" : "http";
@@ -49,8 +52,13 @@ export class Http2ClientConnection implements Swept {
       onClose: options.onClosed,
       onError: options.onError,
     });
-    socket.on("data", (chunk: Buffer) => this.#connection.receive(chunk));
     this.#connection.sendPreface();
+  }
+
+  /** Receives bytes of the socket, as a `ReceiveBytes`. */
+  receive(bytes: Buffer): boolean {
+    this.#connection.receive(bytes);
+    return true;
   }
 
   /** Whether another request may be sent now. It may have to wait until the server accepts another stream. */

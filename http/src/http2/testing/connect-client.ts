@@ -4,6 +4,7 @@ import { connect } from "node:net";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { expect, onTestFinished } from "vitest";
 import type { ClientExchangeEvents, ClientRequest } from "../../ports.ts";
+import { readsOf } from "../../socket-reads.ts";
 import { sweepMs } from "../../sweep.ts";
 import { get, sendRecorded } from "../../testing/exchanges.ts";
 import { type ClientLimits, defaultHttp2ClientLimits } from "../client/client-limits.ts";
@@ -47,12 +48,13 @@ export interface ClientState {
 /** Connects a client. @param preface the first bytes of the server. Without SETTINGS, the client is not open yet. */
 export async function connectClient(preface: Buffer = settings(), limits: Partial<ClientLimits> = {}) {
   const server = await RawServer.start(preface);
-  const socket = connect({ port: server.port, host: "127.0.0.1", noDelay: true });
+  const onread = readsOf((bytes) => client.receive(bytes), false);
+  const socket = connect({ port: server.port, host: "127.0.0.1", noDelay: true, onread });
   await once(socket, "connect");
   onTestFinished(() => void socket.destroy());
   const clock = new FakeClock();
   const state: ClientState = { isOpen: false, reason: undefined, isClosed: false };
-  const client = new Http2ClientConnection(socket, {
+  const client: Http2ClientConnection = new Http2ClientConnection(socket, {
     limits: { ...defaultHttp2ClientLimits, ...limits },
     clock,
     onOpen: () => (state.isOpen = true),

@@ -1,13 +1,10 @@
 /** Opens the connection to an endpoint of a rate limit service. */
-import type { OnReadOpts, Socket } from "node:net";
+import type { Socket } from "node:net";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { SocketListener } from "@gatewayproxy/grpc/client/endpoint-connection";
 import type { Endpoint } from "@gatewayproxy/grpc/client/unary-client";
 import type { UpstreamTls } from "../../../../ir/snapshot.ts";
 import { openSocket } from "../../../../connect/open-socket.ts";
-
-/** Size of the buffer of all reads of a socket. */
-const readBytes = 65_536;
 
 /** The endpoint to connect to. */
 export interface ServiceTarget {
@@ -21,15 +18,11 @@ export interface ServiceTarget {
 /** Starts to connect. Errors and the end are events of the socket. */
 export function openServiceSocket({ endpoint, tls, addresses }: ServiceTarget, listener: SocketListener): Socket {
   const { host, port } = endpoint;
-  const buffer = Buffer.allocUnsafeSlow(readBytes);
-  const onread: OnReadOpts = {
-    buffer,
-    callback: (length) => {
-      listener.onRead(buffer.subarray(0, length));
-      return true;
-    },
+  const receive = (bytes: Buffer): boolean => {
+    listener.onRead(bytes);
+    return true;
   };
-  return openSocket({ host, port, tls, addresses, protocol: "h2", onread }, (protocol) => {
+  return openSocket({ host, port, tls, addresses, protocol: "h2", receive }, (protocol) => {
     if (tls === undefined || protocol === "h2") listener.onConnect();
     else listener.onNotHttp2();
   });
