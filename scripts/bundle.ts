@@ -16,6 +16,14 @@ import { licensesOf } from "./third-party-licenses.ts";
 
 const root = join(import.meta.dirname, "..");
 
+// The keys of the table.
+const bundledImages = Object.keys(bundledPrograms) as BundledImage[];
+
+/** Writes the programs of every image, each to a folder with its name in `folder`. */
+export async function bundleAll(folder: string): Promise<void> {
+  await Promise.all(bundledImages.map((image) => bundle(image, join(folder, image))));
+}
+
 /** Writes the programs of an image and the files that they read to `folder`, which is emptied first. */
 export async function bundle(image: BundledImage, folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true });
@@ -129,11 +137,9 @@ if (import.meta.main) {
     options: { out: { type: "string", default: join(root, "dist") } },
     allowPositionals: true,
   });
-  // The keys of the table above.
-  const known = Object.keys(bundledPrograms) as BundledImage[];
-  const unknown = positionals.find((name) => !known.some((image) => image === name));
-  if (unknown !== undefined) throw new Error(`no image ${unknown}; accepted: ${known.join(", ")}`);
-  for (const image of known.filter((each) => positionals.length === 0 || positionals.includes(each))) {
+  const unknown = positionals.find((name) => !bundledImages.some((image) => image === name));
+  if (unknown !== undefined) throw new Error(`no image ${unknown}; accepted: ${bundledImages.join(", ")}`);
+  for (const image of bundledImages.filter((each) => positionals.length === 0 || positionals.includes(each))) {
     const folder = resolve(process.env["INIT_CWD"] ?? ".", values.out, image);
     await bundle(image, folder);
     console.log(folder);

@@ -5,11 +5,10 @@
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { programFile } from "../support/program-file.ts";
 import { unreachedLimit } from "./peers/peer.ts";
 import { type RunningProgram, startProgram } from "./process.ts";
 import { type BenchService, startBenchRedis, startService } from "./ratelimit-service/services.ts";
-
-const mainFile = join(import.meta.dirname, "../../ratelimit-service/src/main.ts");
 
 /** One limit per client address, never reached. */
 const limits = `
@@ -25,7 +24,8 @@ export function startLimitService(folder: string, port: number): RunningProgram 
   mkdirSync(config);
   writeFileSync(join(config, "bench.yaml"), limits);
   const listen = { HOST: "127.0.0.1", GRPC_HOST: "127.0.0.1", GRPC_PORT: String(port), PORT: "0", DEBUG_PORT: "0" };
-  return startProgram("ratelimit-service", process.execPath, [mainFile, "--config-dir", config], listen);
+  const command = [programFile("ratelimit-service", "ratelimit-service"), "--config-dir", config];
+  return startProgram("ratelimit-service", process.execPath, command, listen);
 }
 
 /** A rate limit service and its Redis, of one peer. */

@@ -6,7 +6,9 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
+import { bundleAll } from "../../scripts/bundle.ts";
 import { type Certificate, TestAuthority } from "../support/certificates.ts";
+import { bundlesVariable } from "../support/program-file.ts";
 import { requireProgram } from "../support/programs.ts";
 import { startBackends, type BackendPorts } from "./backend.ts";
 import { type BenchCase, hostOfRoute, listenerNames, plain, routeCount } from "./cases.ts";
@@ -59,6 +61,7 @@ async function main(options: BenchOptions): Promise<void> {
   const running: RunningProgram[] = [];
   const [loadBefore = 0] = loadavg();
   try {
+    if (options.comparison !== "observation") await bundlePrograms(join(folder, "images"));
     const surroundings = await startSurroundings(options, folder, running);
     const results = await compare(chosen, options, surroundings);
     const tables = results.length === 0 ? [] : [renderTable(results, chosen[0]?.name ?? "")];
@@ -71,6 +74,12 @@ async function main(options: BenchOptions): Promise<void> {
     await Promise.all(running.map((program) => program.stop()));
     rmSync(folder, { recursive: true });
   }
+}
+
+/** Starts the programs as in the images from now on. The variants of `--observation` change the sources instead. */
+async function bundlePrograms(folder: string): Promise<void> {
+  await bundleAll(folder);
+  process.env[bundlesVariable] = folder;
 }
 
 /** Writes the text into the page of benchmarks, formatted as by `npm run format`. */

@@ -21,7 +21,7 @@ Written by \`npm run bench\` on ${new Date().toISOString().slice(0, 10)}, commit
 - Machine: ${describeMachine()}. Load generator, backend and proxy share it. Its load
   average before the run was ${loadBefore.toFixed(1)}.
 - Versions: ${[...peers.map((peer) => peer.version()), ...toolVersions()].join("; ")}.
-- Setting: every peer with ${threads}, access log off, other settings at their defaults, all on 127.0.0.1. The
+- Setting: this proxy and its service as in their images (\`npm run bundle\`). Every peer with ${threads}, access log off, other settings at their defaults, all on 127.0.0.1. The
   backend is nginx with a fixed response of 1 KiB; event streams come from a small Node server.
 - Method: per case a warm-up, then ${options.repeats} rounds of ${options.seconds} s in which the peers take turns. Before a case, each peer's
   response is compared with that of the backend. Any status other than 2xx, or a broken connection, ends the run.

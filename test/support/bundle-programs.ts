@@ -8,8 +8,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
-import { bundle } from "../../scripts/bundle.ts";
-import { type BundledImage, bundledPrograms } from "../../scripts/bundled-programs.ts";
+import { bundleAll } from "../../scripts/bundle.ts";
 import { bundlesVariable } from "./program-file.ts";
 
 /** Processes that run tests inherit the environment. */
@@ -18,9 +17,7 @@ export async function setup(project: TestProject): Promise<(() => void) | undefi
   if (process.env[bundlesVariable] !== undefined || !needsBundles(project)) return undefined;
   const folder = mkdtempSync(join(tmpdir(), "gatewayproxy-bundles-"));
   execFileSync(process.execPath, ["scripts/build-page.ts"], { stdio: "pipe" });
-  // The keys of the table.
-  const images = Object.keys(bundledPrograms) as BundledImage[];
-  await Promise.all(images.map((image) => bundle(image, join(folder, image))));
+  await bundleAll(folder);
   process.env[bundlesVariable] = folder;
   return () => rmSync(folder, { recursive: true });
 }

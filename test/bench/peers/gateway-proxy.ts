@@ -3,11 +3,10 @@
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { programFile } from "../../support/program-file.ts";
 import { keyHeader } from "../cases.ts";
 import { startProgram } from "../process.ts";
 import { unreachedLimit, type Peer, type PeerSetup } from "./peer.ts";
-
-const repository = join(import.meta.dirname, "../../..");
 
 type Environment = Readonly<Record<string, string>>;
 
@@ -21,7 +20,7 @@ function variant(name: string, preload?: string, envOf: (setup: PeerSetup) => En
       writeFileSync(join(setup.folder, "bench.yaml"), manifests(setup));
       const args = [
         ...(preload === undefined ? [] : ["--import", join(import.meta.dirname, "../variants", preload)]),
-        join(repository, "proxy/src/main.ts"),
+        programFile("proxy", "proxy"),
         ...["--config-dir", setup.folder],
         ...["--workers", String(setup.workers)],
         ...["--listen-address", "127.0.0.1"],
