@@ -12,7 +12,7 @@ import { readMetricExportSettings } from "@gatewayproxy/runtime/metric-export-se
 import { problemsOfAll } from "@gatewayproxy/runtime/otel-variables";
 import { readSemconvOptIn, readTracingSettings } from "@gatewayproxy/runtime/tracing-settings";
 import { readVersion } from "@gatewayproxy/runtime/version";
-import { exportLines, exportModule, exportProblems } from "./app/open-log-export.ts";
+import { exportLines, exportProblems } from "./app/open-log-export.ts";
 import { Proxy } from "./app/proxy.ts";
 import { exportsLog, type ProxySettings, proxySettings, settingConflicts } from "./app/settings.ts";
 import { telemetryDefaults } from "./app/telemetry-defaults.ts";
@@ -103,7 +103,7 @@ async function exportMainLines(
 ): Promise<ExportedLines | undefined> {
   if (settings === undefined) return undefined;
   const counts: ExportCounts = { exported: 0, failed: 0, dropped: 0 };
-  const log = logs.logger(exportModule);
+  const log = logs.logger("proxy::tracing");
   const exporter = await exportLines(settings, [logs], {
     log,
     onRecordsEnded(outcome, count) {

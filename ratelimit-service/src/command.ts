@@ -6,7 +6,7 @@ import { openStdout } from "@gatewayproxy/runtime/log-destination";
 import { renderHelp } from "@gatewayproxy/runtime/settings-text";
 import { readVersion } from "@gatewayproxy/runtime/version";
 import { createLogs } from "./app/logs.ts";
-import { type ExportedLines, exportLines, exportModule, exportProblems } from "./app/open-line-export.ts";
+import { type ExportedLines, exportLines, exportProblems } from "./app/open-line-export.ts";
 import { storeAbilities } from "./app/open-config-source.ts";
 import { RateLimitProcess } from "./app/ratelimit-process.ts";
 import { checkConfig } from "./config/check-config.ts";
@@ -75,7 +75,7 @@ async function serve(settings: ServiceSettings): Promise<void> {
   );
   // Timers of the clock do not keep a process alive. While it waits for its first configuration, nothing else does.
   const keepAlive = setInterval(() => undefined, 60_000);
-  const onExportProblem = exportProblems(logs.logger(exportModule));
+  const onExportProblem = exportProblems(logs.logger("ratelimit::tracing"));
   const { logExport } = settings.telemetry;
   if (logExport !== undefined) running.lines = await exportLines(logExport, logs, onExportProblem);
   const started = await RateLimitProcess.start({

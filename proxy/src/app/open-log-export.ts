@@ -10,11 +10,11 @@ import { redactText } from "@gatewayproxy/runtime/redaction";
 import { attributeNames } from "../telemetry/access-log/attributes.ts";
 
 /** The module that logs problems of exports by OTLP. Its own lines are not exported, so that a failing export has no end. */
-export const exportModule = "proxy::tracing";
+const exportModule = "proxy::tracing";
 
 /** The receivers of what happens to the records of a thread. */
 export interface LogExportOptions {
-  /** Of `exportModule`. */
+  /** Of `proxy::tracing`. */
   readonly log: Logger;
   /** Called with the number of records that were exported, or were not. */
   readonly onRecordsEnded: (outcome: keyof ExportCounts, count: number) => void;
@@ -22,7 +22,7 @@ export interface LogExportOptions {
   readonly onProblem: (message: string) => void;
 }
 
-/** Returns a function that logs problems of the exporters of one thread, which the SDK reports together. @param log of `exportModule`. */
+/** Returns a function that logs problems of the exporters of one thread, which the SDK reports together. @param log of `proxy::tracing`. */
 export function exportProblems(log: Logger): (error: string) => void {
   const lines = new LineLimit(systemClock, 1);
   return (error) => lines.log((omitted) => log.warn({ error: redactText(error), omitted }, "OTLP export failed"));

@@ -34,7 +34,7 @@ import type { TraceSubscription } from "../telemetry/trace/tracer.ts";
 import { AccessLogOutput } from "./access-log-output.ts";
 import { handleQuery, type FromWorker, type QueryHandlers, type ToWorker, type WorkerStart } from "./messages.ts";
 import { TokenCounter } from "../llm/tokens/token-counter.ts";
-import { exportLines, exportModule, exportProblems, openAccessRecords } from "./open-log-export.ts";
+import { exportLines, exportProblems, openAccessRecords } from "./open-log-export.ts";
 import { openRequestTracing } from "./open-request-tracing.ts";
 import { ReceivedParts } from "./snapshot-parts.ts";
 
@@ -91,7 +91,7 @@ function reportError(err: unknown, place: FaultPlace | "task", record?: RequestR
   });
 }
 
-const exportLog = logs.logger(exportModule);
+const exportLog = logs.logger("proxy::tracing");
 const onProblem = exportProblems(exportLog);
 const lineExporter =
   start.lineExport &&

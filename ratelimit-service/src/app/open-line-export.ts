@@ -8,7 +8,7 @@ import { redactText } from "@gatewayproxy/runtime/redaction";
 import { readVersion } from "@gatewayproxy/runtime/version";
 
 /** The module that logs problems of exports by OTLP. Its own lines are not exported, so that a failing export has no end. */
-export const exportModule = "ratelimit::tracing";
+const exportModule = "ratelimit::tracing";
 
 /** The lines of one thread that are exported. */
 export interface ExportedLines {
@@ -21,7 +21,7 @@ export interface ExportedLines {
 /** Maximum time for which the end of a thread waits for a collector, in ms. */
 const flushMs = 2_000;
 
-/** Returns a function that logs problems of the exporters of one thread, which the SDK reports together. @param log of `exportModule`. */
+/** Returns a function that logs problems of the exporters of one thread, which the SDK reports together. @param log of `ratelimit::tracing`. */
 export function exportProblems(log: Logger): (error: string) => void {
   const lines = new LineLimit(systemClock, 1);
   return (error) => lines.log((omitted) => log.warn({ error: redactText(error), omitted }, "OTLP export failed"));
@@ -34,7 +34,7 @@ export async function exportLines(
   onProblem: (message: string) => void,
 ): Promise<ExportedLines> {
   const { openLineExporter } = await import("@gatewayproxy/runtime/log-exporter");
-  const log = logs.logger(exportModule);
+  const log = logs.logger("ratelimit::tracing");
   const counts: ExportCounts = { exported: 0, failed: 0, dropped: 0 };
   const version = readVersion(new URL("../../package.json", import.meta.url));
   const exporter = await openLineExporter(

@@ -9,7 +9,7 @@ import { ServiceTracing } from "../tracing/service-tracing.ts";
 /**
  * Loads the exporter, which no other process needs, and opens it.
  *
- * @param log of `exportModule`.
+ * @param log of `ratelimit::tracing`.
  * @param onProblem called with a problem of an exporter.
  */
 export async function openServiceTracing(

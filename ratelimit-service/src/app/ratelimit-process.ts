@@ -37,7 +37,6 @@ import { callPath, serviceRoutes } from "../transport/http/service-routes.ts";
 import { CallThread, type CallThreadOptions } from "./call-thread.ts";
 import { ConfigLog } from "./config-log.ts";
 import { ServiceMetrics } from "./service-metrics.ts";
-import { exportModule } from "./open-line-export.ts";
 import { openServiceTracing } from "./open-service-tracing.ts";
 import { createConfigSource } from "./open-config-source.ts";
 import { WorkerPool } from "./worker-pool.ts";
@@ -115,7 +114,7 @@ export class RateLimitProcess {
       const { settings, logs, clock, random } = options;
       const { onExportProblem, exportedLines } = options;
       const { tracing: tracingSettings } = settings.telemetry;
-      const log = logs.logger(exportModule);
+      const log = logs.logger("ratelimit::tracing");
       const tracing = tracingSettings && (await openServiceTracing(tracingSettings, log, onExportProblem));
       const shared = {
         counterMemory: createStoreMemory(settings.store.maxCounters),

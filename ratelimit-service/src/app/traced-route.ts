@@ -18,12 +18,12 @@ export function tracedRoute(
   if (!logsCalls) return route;
   return (request) => {
     const trace = parseTraceparent(fieldOf(request.headers, traceparentHeader));
-    return trace === undefined ? route(request) : answered(route, request, trace, current);
+    return trace === undefined ? route(request) : responded(route, request, trace, current);
   };
 }
 
 /** Calls the route in a trace. The response, or the error, is then known as that of the call. */
-async function answered(
+async function responded(
   route: HttpRoute,
   request: HttpRequest,
   call: TracedCall,
@@ -44,7 +44,7 @@ function routeWithSpans(path: string, route: HttpRoute, tracing: ServiceTracing)
     const call = tracing.begin(fieldsOf(request.headers));
     let response: HttpResponse | undefined;
     try {
-      response = await answered(route, request, call, tracing.current);
+      response = await responded(route, request, call, tracing.current);
       return response;
     } finally {
       const status = response?.status ?? 500;

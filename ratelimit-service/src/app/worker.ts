@@ -8,7 +8,7 @@ import { openStdout } from "@gatewayproxy/runtime/log-destination";
 import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { CallThread } from "./call-thread.ts";
 import { createLogs } from "./logs.ts";
-import { exportLines, exportModule, exportProblems } from "./open-line-export.ts";
+import { exportLines, exportProblems } from "./open-line-export.ts";
 import { openServiceTracing } from "./open-service-tracing.ts";
 import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
 
@@ -25,7 +25,7 @@ const logSettings = { filter: settings.values.logLevel, format: settings.values.
 const output = openStdout();
 const logs = createLogs(logSettings, systemClock, { write: (line) => output.write(line) }, { worker: thread });
 
-const exportLog = logs.logger(exportModule);
+const exportLog = logs.logger("ratelimit::tracing");
 const onProblem = exportProblems(exportLog);
 const { tracing: tracingSettings, logExport } = settings.telemetry;
 const exportedLines = logExport && (await exportLines(logExport, logs, onProblem));
