@@ -34,7 +34,7 @@ export class ServiceTracing {
   /** Begins a call. @param fields names in lower case and values, in turn. */
   begin(fields: readonly string[]): OpenCall {
     const { propagation, sample } = this.#tracing;
-    const { parent, tracestate } = propagation.extract(propagation.readerOf(fields));
+    const { parent, tracestate } = propagation.extract(fields);
     const traceId = parent?.traceId ?? newTraceId();
     const isSampled = sample(traceId, parent);
     return {
