@@ -3,16 +3,18 @@
  */
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { exitFailure, fail, failSettings, readCommandLine } from "@gatewayproxy/runtime/command-line";
+import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
 import { handleSignals, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
-import { readLogExportSettings } from "@gatewayproxy/runtime/log-export-settings";
+import { type LogExportSettings, readLogExportSettings } from "@gatewayproxy/runtime/log-export-settings";
 import { readMetricExportSettings } from "@gatewayproxy/runtime/metric-export-settings";
 import { problemsOfAll } from "@gatewayproxy/runtime/otel-variables";
 import { readSemconvOptIn, readTracingSettings } from "@gatewayproxy/runtime/tracing-settings";
 import { readVersion } from "@gatewayproxy/runtime/version";
+import { exportLines, exportProblems } from "./app/open-log-export.ts";
 import { Proxy } from "./app/proxy.ts";
-import { type ProxySettings, proxySettings, settingConflicts } from "./app/settings.ts";
+import { exportsLog, type ProxySettings, proxySettings, settingConflicts } from "./app/settings.ts";
 import { telemetryDefaults } from "./app/telemetry-defaults.ts";
 import { latestGenAi } from "./telemetry/gen-ai-table.ts";
 
@@ -43,7 +45,7 @@ async function run(settings: ProxySettings): Promise<void> {
   surviveRejections(process, (error) => log.error({ err: error }, "a background task failed"));
   // The exception ends the process all the same; a supervisor restarts it.
   process.on("uncaughtExceptionMonitor", (error) => log.error({ err: error }, "uncaught exception in the main thread"));
-  const running: { proxy?: Proxy } = {};
+  const running: { proxy?: Proxy; lines?: ExportedLines | undefined } = {};
   let isStopping = false;
   const stop = async (cause: object): Promise<void> => {
     if (isStopping) return;
@@ -51,6 +53,7 @@ async function run(settings: ProxySettings): Promise<void> {
     log.info(cause, "shutting down");
     // During the start there is no client to wait for.
     log.info((await running.proxy?.stop()) ?? {}, "stopped");
+    await running.lines?.close();
     process.exit(0);
   };
   // Before the start: as process 1 of a container, a process without handlers ignores SIGTERM.
@@ -63,12 +66,14 @@ async function run(settings: ProxySettings): Promise<void> {
   });
   // Without a file, SIGHUP ends the process, as for other programs without a terminal.
   if (settings.accessLogFile !== undefined) process.on("SIGHUP", () => void running.proxy?.reopenAccessLog());
+  if (exportsLog(settings, "application")) running.lines = await exportMainLines(logs, logExport.value);
   const started = await Proxy.start({
     settings,
     tracing: tracing.value,
     metricExport: metricExport.value,
     isLatestGenAi: readSemconvOptIn(process.env).includes(latestGenAi),
     logExport: logExport.value,
+    exportedLines: running.lines?.counts,
     env: process.env,
     logs,
     clock: systemClock,
@@ -76,7 +81,35 @@ async function run(settings: ProxySettings): Promise<void> {
   });
   if (!started.ok) {
     fail("cannot start", started.problems, exitFailure);
+    await running.lines?.close();
     process.exit();
   }
   running.proxy = started.value;
+}
+
+/** Maximum time for which the end of the process waits for a collector, in ms. */
+const exportFlushMs = 2_000;
+
+/** The export of the lines of the main thread. */
+interface ExportedLines {
+  readonly counts: Readonly<ExportCounts>;
+  close(): Promise<void>;
+}
+
+/** Exports the lines of the main thread, if there are settings. */
+async function exportMainLines(
+  logs: Logs,
+  settings: LogExportSettings | undefined,
+): Promise<ExportedLines | undefined> {
+  if (settings === undefined) return undefined;
+  const counts: ExportCounts = { exported: 0, failed: 0, dropped: 0 };
+  const log = logs.logger("proxy::tracing");
+  const exporter = await exportLines(settings, [logs], {
+    log,
+    onRecordsEnded(outcome, count) {
+      counts[outcome] += count;
+    },
+    onProblem: exportProblems(log),
+  });
+  return { counts, close: () => exporter.close(exportFlushMs) };
 }

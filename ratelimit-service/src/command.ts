@@ -6,6 +6,7 @@ import { openStdout } from "@gatewayproxy/runtime/log-destination";
 import { renderHelp } from "@gatewayproxy/runtime/settings-text";
 import { readVersion } from "@gatewayproxy/runtime/version";
 import { createLogs } from "./app/logs.ts";
+import { type ExportedLines, exportLines, exportProblems } from "./app/open-line-export.ts";
 import { storeAbilities } from "./app/open-config-source.ts";
 import { RateLimitProcess } from "./app/ratelimit-process.ts";
 import { checkConfig } from "./config/check-config.ts";
@@ -51,11 +52,12 @@ async function serve(settings: ServiceSettings): Promise<void> {
   });
   const log = logs.logger("ratelimit::lifecycle");
   for (const notice of settings.notices) log.warn({ notice }, "setting without effect");
-  const running: { service?: RateLimitProcess } = {};
+  const running: { service?: RateLimitProcess; lines?: ExportedLines } = {};
   const stop = async (signal: NodeJS.Signals): Promise<void> => {
     log.info({ signal }, "shutting down");
     // Before the start is complete there is no client to wait for.
     log.info((await running.service?.stop()) ?? {}, "stopped");
+    await running.lines?.close();
     process.exit(0);
   };
   // The handlers are installed before the start, because process 1 of a container ignores SIGTERM without a handler.
@@ -73,11 +75,16 @@ async function serve(settings: ServiceSettings): Promise<void> {
   );
   // Timers of the clock do not keep a process alive. While it waits for its first configuration, nothing else does.
   const keepAlive = setInterval(() => undefined, 60_000);
+  const onExportProblem = exportProblems(logs.logger("ratelimit::tracing"));
+  const { logExport } = settings.telemetry;
+  if (logExport !== undefined) running.lines = await exportLines(logExport, logs, onExportProblem);
   const started = await RateLimitProcess.start({
     settings,
     logs,
     clock: systemClock,
     random: Math.random,
+    exportedLines: running.lines?.counts,
+    onExportProblem,
     onFatal(error) {
       log.error({ err: error }, "cannot continue");
       process.exit(exitFailure);
@@ -87,6 +94,7 @@ async function serve(settings: ServiceSettings): Promise<void> {
   if (!started.ok) {
     const isFolderMissing = started.problems.some(({ path }) => path === "RUNTIME_ROOT");
     fail("cannot start", started.problems, isFolderMissing ? settingsExitCode[settings.defaults] : exitFailure);
+    await running.lines?.close();
     process.exit();
   }
   running.service = started.value;

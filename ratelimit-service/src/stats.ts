@@ -49,6 +49,10 @@ export interface ServiceCounts {
   spansExported: number;
   spansFailed: number;
   spansDropped: number;
+  /** Lines of the log as records of OTLP, likewise. */
+  logRecordsExported: number;
+  logRecordsFailed: number;
+  logRecordsDropped: number;
 }
 
 /** The outcome of one descriptor, as input of the counters. */
@@ -83,6 +87,9 @@ export class RateLimitStats {
     spansExported: 0,
     spansFailed: 0,
     spansDropped: 0,
+    logRecordsExported: 0,
+    logRecordsFailed: 0,
+    logRecordsDropped: 0,
   };
   readonly #nearLimitRatio: number;
   readonly #maxSeries: number;

@@ -208,7 +208,7 @@ async function startReceiver() {
 describe("the export by OTLP", () => {
   test("sends records with the headers of the setting, and what is queued at the shutdown", async () => {
     const receiver = await startReceiver();
-    const { proxy, url } = await serve(["--workers", "1", "--access-log-stdout", "off"], {
+    const { proxy, url } = await serve(["--workers", "1", "--access-log-stdout", "off", "--exported-logs", "access"], {
       OTEL_LOGS_EXPORTER: "otlp",
       OTEL_TRACES_EXPORTER: "none",
       OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: `${receiver.url}/v1/logs`,
@@ -260,7 +260,8 @@ describe("the export by OTLP", () => {
 describeWith(["otelcol"], "the export to a real collector", ({ otelcol }) => {
   test.each(["http/protobuf", "grpc"] as const)("has trace, fields and body, by %s", async (protocol) => {
     const collector = await startCollector(otelcol);
-    const settings = ["--workers", "1", "--access-log-fields", "status; path; cached=false; limits=log.deniedBy"];
+    const fields = "status; path; cached=false; limits=log.deniedBy";
+    const settings = ["--workers", "1", "--exported-logs", "access", "--access-log-fields", fields];
     const { url } = await serve(
       [...settings, "--access-log-template", "${log.method} ${log.path}", "--access-log-stdout", "off"],
       {

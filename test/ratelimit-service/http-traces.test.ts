@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type InProcessService, startInProcess } from "../support/ratelimit-in-process.ts";
 
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -87,4 +87,37 @@ test("spans that no collector takes are counted, and no call waits for it", asyn
   held.resolve(400);
   await vi.waitFor(async () => expect(await counted("failed")).toBeGreaterThan(0), { timeout: 10_000 });
   expect(await counted("exported")).toBe(0);
+});
+
+describe("lines about a call over HTTP", () => {
+  const linesOf = (service: InProcessService, id: string) =>
+    service.output
+      .map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>)
+      .filter(({ trace_id }) => trace_id === id);
+  const away = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1", LOG_FORMAT: "json", LOG_LEVEL: "trace" };
+
+  test.each([
+    ["the span of the caller without spans of the service", "false"],
+    ["that of the service with them", "true"],
+  ])("have the trace and %s", async (_, isTraced) => {
+    const service = await serve({ ...away, TRACING_ENABLED: isTraced });
+    await post(service, call);
+    const lines = linesOf(service, traceId);
+    expect(lines.map(({ msg }) => msg)).toEqual(
+      expect.arrayContaining(["call received", "limit allowed", "request head received", "response sent"]),
+    );
+    const [span, ...others] = new Set(lines.map(({ span_id }) => span_id));
+    expect(others).toEqual([]);
+    expect(span === callerSpan).toBe(isTraced === "false");
+  });
+
+  test.each([
+    ["error", "call failed", 400],
+    ["local", "call counted in memory, because the store is unavailable", 200],
+  ])("have the trace also while the store is unavailable, with FAILURE_MODE=%s", async (mode, message, status) => {
+    const store = { BACKEND_TYPE: "redis", REDIS_URL: "127.0.0.1:1", FAILURE_MODE: mode };
+    const service = await serve({ ...away, ...store });
+    expect((await post(service, call)).status).toBe(status);
+    expect(linesOf(service, traceId).map(({ msg }) => msg)).toContain(message);
+  });
 });

@@ -111,7 +111,10 @@ const locations = {
   "ratelimit::grpc": [["ratelimit-service/src/app/logged-service.ts"]],
   "ratelimit::http": [["ratelimit-service/src/app/ratelimit-process.ts"]],
   "ratelimit::statsd": [["ratelimit-service/src/app/ratelimit-process.ts"]],
-  "ratelimit::tracing": [["ratelimit-service/src/app/open-service-tracing.ts"]],
+  "ratelimit::tracing": [
+    ["ratelimit-service/src/app/open-service-tracing.ts"],
+    ["ratelimit-service/src/app/open-line-export.ts"],
+  ],
   "ratelimit::metrics": [["ratelimit-service/src/app/ratelimit-process.ts"]],
   "ratelimit::workers": [["ratelimit-service/src/app/worker-pool.ts"]],
 } satisfies Record<

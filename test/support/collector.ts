@@ -58,10 +58,13 @@ interface Attribute {
   readonly value: { readonly stringValue?: string };
 }
 
-/** A log record as the collector has received it (OTLP/JSON). */
+/** A log record as the collector has received it (OTLP/JSON), with the names of its service and scope. */
 export interface ReceivedLogRecord {
+  readonly service: string;
+  readonly scope: string;
   readonly timeUnixNano: string;
   readonly severityText: string;
+  readonly severityNumber: number;
   readonly eventName?: string;
   readonly body: { readonly stringValue?: string };
   readonly traceId?: string;
@@ -95,7 +98,11 @@ interface Line {
     readonly scopeMetrics: readonly { readonly metrics: readonly Omit<ReceivedMetric, "service">[] }[];
   }[];
   readonly resourceLogs?: readonly {
-    readonly scopeLogs: readonly { readonly logRecords: readonly ReceivedLogRecord[] }[];
+    readonly resource: Resource;
+    readonly scopeLogs: readonly {
+      readonly scope: { readonly name: string };
+      readonly logRecords: readonly Omit<ReceivedLogRecord, "service" | "scope">[];
+    }[];
   }[];
 }
 
@@ -151,10 +158,7 @@ service:
     grpc: `http://127.0.0.1:${grpc}`,
     spans: async () => (await linesOf(spans)).flatMap(spansOf),
     metrics: async () => (await linesOf(metrics)).flatMap(metricsOf),
-    logRecords: async () =>
-      (await linesOf(logs)).flatMap(({ resourceLogs = [] }) =>
-        resourceLogs.flatMap(({ scopeLogs }) => scopeLogs.flatMap(({ logRecords }) => logRecords)),
-      ),
+    logRecords: async () => (await linesOf(logs)).flatMap(logRecordsOf),
   };
 }
 
@@ -178,6 +182,15 @@ function metricsOf({ resourceMetrics = [] }: Line): readonly ReceivedMetric[] {
   return resourceMetrics.flatMap(({ resource, scopeMetrics }) => {
     const service = serviceOf(resource);
     return scopeMetrics.flatMap(({ metrics }) => metrics.map((metric) => ({ ...metric, service })));
+  });
+}
+
+function logRecordsOf({ resourceLogs = [] }: Line): readonly ReceivedLogRecord[] {
+  return resourceLogs.flatMap(({ resource, scopeLogs }) => {
+    const service = serviceOf(resource);
+    return scopeLogs.flatMap(({ scope, logRecords }) =>
+      logRecords.map((record) => ({ ...record, service, scope: scope.name })),
+    );
   });
 }
 

@@ -83,6 +83,8 @@ export async function startInProcess(
   });
   const started = await RateLimitProcess.start({
     ...{ settings, logs, clock, random },
+    exportedLines: undefined,
+    onExportProblem: (problem) => output.push(`export: ${problem}`),
     onFatal: (error) => output.push(`fatal: ${String(error)}`),
   });
   if (!started.ok) throw new Error(started.problems.map(renderProblem).join("\n"));

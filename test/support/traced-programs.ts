@@ -104,7 +104,7 @@ async function tracingOf(service: string, env: Variables): Promise<Tracing> {
   for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
   const read = readTracingSettings(env, { endpointSwitchesOn: true, resource: { "service.name": service } });
   if (!read.ok || read.value === undefined) throw new Error(JSON.stringify(read));
-  const observer = { spansEnded: () => undefined, problem: (message: string) => console.error(message) };
+  const observer = { ended: () => undefined, problem: (message: string) => console.error(message) };
   const tracing = await openTracing(read.value, { name: service, version: "1", random: Math.random, observer });
   onTestFinished(async () => {
     vi.unstubAllEnvs();
@@ -119,7 +119,8 @@ function span(name: string, kind: "client" | "server", traceId: string, spanId: 
   return { name, kind, ...place, startMs, endMs, isError: false, attributes: {} };
 }
 
-async function limitsFolder(): Promise<string> {
+/** Creates a folder with a limit of 10 requests an hour for each client, until the test ends. */
+export async function limitsFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "gatewayproxy-limits-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   const limit = "{ unit: hour, requests_per_unit: 10 }";

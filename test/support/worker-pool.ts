@@ -44,6 +44,7 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
       bodyMemoryBytes: defaultBodyMemoryBytes,
       logFilter: "off",
       accessLog: { settings: { ...defaultAccessLog, mode: "off" }, toStdout: true, toFile: false, otlp: undefined },
+      lineExport: undefined,
       tracing: undefined,
       isLatestGenAi: false,
     },

@@ -13,7 +13,7 @@ export const proxyLogModules = {
   "proxy::server":
     "internal errors of the proxy, and connections that are closed to save memory; at debug: each client connection, and its TLS",
   "proxy::admin": "the admin server",
-  "proxy::tracing": "problems of the export of spans and of the access log",
+  "proxy::tracing": "problems of the export of spans and of logs",
   "proxy::metrics": "problems of the export of metrics",
   "proxy::access": "requests: one line for each at its end; at debug: another one at its start",
 } as const;

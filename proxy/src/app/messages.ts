@@ -50,6 +50,8 @@ export interface WorkerStart {
   /** RUST_LOG syntax. */
   readonly logFilter: string;
   readonly accessLog: WorkerAccessLog;
+  /** The export of all other lines of the log; absent: none are exported. */
+  readonly lineExport: LogExportSettings | undefined;
   /** Absent: no spans are exported. */
   readonly tracing: WorkerTracing | undefined;
   /** As `ProxyOptions.isLatestGenAi`. */

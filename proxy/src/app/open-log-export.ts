@@ -1,30 +1,73 @@
-/** Opens the export of the access log of one worker by OTLP. */
-import type { Logger } from "@gatewayproxy/runtime/log";
+/** Opens the export of the log of one thread by OTLP. */
+import { systemClock } from "@gatewayproxy/runtime/clock";
+import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
+import { LineLimit } from "@gatewayproxy/runtime/line-limit";
+import type { Logger, Logs } from "@gatewayproxy/runtime/log";
 import type { LogExportSettings } from "@gatewayproxy/runtime/log-export-settings";
+import type { LineExporter } from "@gatewayproxy/runtime/log-exporter";
 import type { LogRecordSink } from "@gatewayproxy/runtime/log-record";
+import { redactText } from "@gatewayproxy/runtime/redaction";
+import { attributeNames } from "../telemetry/access-log/attributes.ts";
 
-/** The receivers of what happens to the records of a worker. */
+/** The module that logs problems of exports by OTLP. Its own lines are not exported, so that a failing export has no end. */
+const exportModule = "proxy::tracing";
+
+/** The receivers of what happens to the records of a thread. */
 export interface LogExportOptions {
   /** Of `proxy::tracing`. */
   readonly log: Logger;
   /** Called with the number of records that were exported, or were not. */
-  readonly onRecordsEnded: (outcome: "exported" | "failed" | "dropped", count: number) => void;
+  readonly onRecordsEnded: (outcome: keyof ExportCounts, count: number) => void;
   /** Called with a problem of an exporter. */
   readonly onProblem: (message: string) => void;
 }
 
-/** Loads the exporter, which no process without it needs, and opens it. */
-export async function openLogExport(
+/** Returns a function that logs problems of the exporters of one thread, which the SDK reports together. @param log of `proxy::tracing`. */
+export function exportProblems(log: Logger): (error: string) => void {
+  const lines = new LineLimit(systemClock, 1);
+  return (error) => lines.log((omitted) => log.warn({ error: redactText(error), omitted }, "OTLP export failed"));
+}
+
+/** Loads the exporter, which no process without it needs, and opens it for the access log. */
+export async function openAccessRecords(
   settings: LogExportSettings,
   { log, onRecordsEnded, onProblem }: LogExportOptions,
 ): Promise<LogRecordSink> {
-  const { openLogExporter } = await import("@gatewayproxy/runtime/log-exporter");
-  const scope = { name: "gateway-proxy", version: settings.resource["service.version"] ?? "" };
-  return await openLogExporter(settings, scope, {
-    recordsEnded(outcome, count) {
+  const { openRecordExporter } = await import("@gatewayproxy/runtime/log-exporter");
+  const scope = { name: "gateway-proxy", version: versionOf(settings) };
+  return await openRecordExporter(settings, scope, {
+    ended(outcome, count) {
       onRecordsEnded(outcome, count);
       log.debug({ outcome, records: count }, "records of the access log ended");
     },
     problem: onProblem,
   });
+}
+
+/** Loads the exporter, and exports all lines of loggers from now on. */
+export async function exportLines(
+  settings: LogExportSettings,
+  loggers: readonly Logs[],
+  { log, onRecordsEnded, onProblem }: LogExportOptions,
+): Promise<LineExporter> {
+  const { openLineExporter } = await import("@gatewayproxy/runtime/log-exporter");
+  const { requestId, listener, route, rule, backend, endpoint } = attributeNames;
+  const program = {
+    version: versionOf(settings),
+    // What these fields name, they name in any line.
+    attributeNames: { requestId, listener, route, rule, backend, endpoint },
+  };
+  const exporter = await openLineExporter(settings, program, {
+    ended(outcome, count) {
+      onRecordsEnded(outcome, count);
+      log.debug({ outcome, records: count }, "records of the application log ended");
+    },
+    problem: onProblem,
+  });
+  for (const logs of loggers) logs.copyTo(exporter, exportModule);
+  return exporter;
+}
+
+function versionOf({ resource }: LogExportSettings): string {
+  return resource["service.version"] ?? "";
 }

@@ -29,7 +29,7 @@ export async function openRequestTracing(
     ignoresCallers: ignoresClients,
     random: Math.random,
     observer: {
-      spansEnded(outcome, count) {
+      ended(outcome, count) {
         onSpansEnded(outcome, count);
         log.debug({ outcome, spans: count }, "spans ended");
       },

@@ -3,6 +3,7 @@
  * shutdown. All parts are created and connected here.
  */
 import { fileURLToPath } from "node:url";
+import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
 import { openMetricExport } from "@gatewayproxy/runtime/metric-export";
 import type { MetricExportSettings } from "@gatewayproxy/runtime/metric-export-settings";
 import type { LogExportSettings } from "@gatewayproxy/runtime/log-export-settings";
@@ -48,7 +49,7 @@ import { workerHeapMib } from "./memory-plan.ts";
 import type { WorkerTracing } from "./messages.ts";
 import { openPageServer, type Page } from "./page-server.ts";
 import { SavedCounters } from "./saved-counters.ts";
-import type { ProxySettings } from "./settings.ts";
+import { exportsLog, type ProxySettings } from "./settings.ts";
 import { TraceWatches } from "./trace-watches.ts";
 import { WorkerPool, type WorkerPoolStart } from "./worker-pool.ts";
 
@@ -62,8 +63,10 @@ export interface ProxyOptions {
   readonly metricExport: MetricExportSettings | undefined;
   /** Whether metrics of LLM providers have the names of the latest conventions. */
   readonly isLatestGenAi: boolean;
-  /** The export of the access log; undefined: no records are exported. */
+  /** The export of logs; undefined: no records are exported. `settings` says which logs. */
   readonly logExport: LogExportSettings | undefined;
+  /** What became of the exported lines of the main thread; undefined: none are exported. */
+  readonly exportedLines: Readonly<ExportCounts> | undefined;
   /** Environment variables: KUBECONFIG and those that describe a pod's cluster. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Creates the loggers, and changes their filter. */
@@ -437,7 +440,9 @@ export class Proxy {
     this.#metrics.bodyMemory(this.#bodies.heldBytes);
     this.#metrics.watchesFailing(this.#cluster?.failingWatches ?? 0);
     const { snapshot } = this.#configuration.state();
-    const nowMs = this.#options.clock.monotonicMs();
+    const { clock, exportedLines } = this.#options;
+    if (exportedLines !== undefined) this.#metrics.linesExported(exportedLines);
+    const nowMs = clock.monotonicMs();
     this.#metrics.providers(this.#providers.figures(snapshot.backends, nowMs));
     const usage = await runInSlices(this.#counters.usage(nowMs));
     this.#metrics.limitUsage(usageOfLimits(snapshot, usage, (limit) => this.#counters.labelOf(limit)));
@@ -523,8 +528,9 @@ function workerStart(options: ProxyOptions, memory: SharedMemory): WorkerPoolSta
       settings: accessLogOf(settings),
       toStdout: settings.accessLogStdout === "on",
       toFile: settings.accessLogFile !== undefined,
-      otlp: options.logExport,
+      otlp: exportsLog(settings, "access") ? options.logExport : undefined,
     },
+    lineExport: exportsLog(settings, "application") ? options.logExport : undefined,
     tracing: workerTracing(options),
     isLatestGenAi: options.isLatestGenAi,
   };

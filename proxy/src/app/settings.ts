@@ -361,6 +361,13 @@ export const proxySettings = {
     help: "Maximum number of label sets of each metric in /metrics, a 25th of it for histograms. Further ones are added up with the label value `other`.",
   },
   ...accessLogSettings,
+  exportedLogs: {
+    kind: oneOf("all", "access", "application"),
+    flag: "exported-logs",
+    env: "EXPORTED_LOGS",
+    default: "all",
+    help: "While logs are exported by OTLP (OTEL_LOGS_EXPORTER): the access log, all other lines, or both.",
+  },
   traceAlways: {
     kind: oneOf(...tracedAlways),
     flag: "trace-always",
@@ -393,6 +400,14 @@ export const proxySettings = {
 
 /** The value of each setting. Durations are in milliseconds; an optional setting without a value is undefined. */
 export type ProxySettings = SettingValues<typeof proxySettings>;
+
+/** Whether a log is exported, if any is. */
+export function exportsLog(
+  { exportedLogs }: Pick<ProxySettings, "exportedLogs">,
+  log: "access" | "application",
+): boolean {
+  return exportedLogs === "all" || exportedLogs === log;
+}
 
 /** Returns the conflicts between settings; empty if there are none. */
 export function settingConflicts(settings: ProxySettings): readonly Problem[] {

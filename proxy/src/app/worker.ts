@@ -12,7 +12,7 @@ import { Logs } from "@gatewayproxy/runtime/log";
 import { LineLimit } from "@gatewayproxy/runtime/line-limit";
 import { BatchedDestination, type LogDestination, openStdout } from "@gatewayproxy/runtime/log-destination";
 import { type LogFilter, parseLogFilter } from "@gatewayproxy/runtime/log-filter";
-import { redactPath, redactText } from "@gatewayproxy/runtime/redaction";
+import { redactPath } from "@gatewayproxy/runtime/redaction";
 import { runInSlices } from "@gatewayproxy/runtime/steps";
 import { nameLearned } from "../admin/live-limits.ts";
 import { parseExpression } from "../cel/expression.ts";
@@ -34,7 +34,7 @@ import type { TraceSubscription } from "../telemetry/trace/tracer.ts";
 import { AccessLogOutput } from "./access-log-output.ts";
 import { handleQuery, type FromWorker, type QueryHandlers, type ToWorker, type WorkerStart } from "./messages.ts";
 import { TokenCounter } from "../llm/tokens/token-counter.ts";
-import { openLogExport } from "./open-log-export.ts";
+import { exportLines, exportProblems, openAccessRecords } from "./open-log-export.ts";
 import { openRequestTracing } from "./open-request-tracing.ts";
 import { ReceivedParts } from "./snapshot-parts.ts";
 
@@ -91,28 +91,29 @@ function reportError(err: unknown, place: FaultPlace | "task", record?: RequestR
   });
 }
 
-const exportLines = new LineLimit(systemClock, 1);
 const exportLog = logs.logger("proxy::tracing");
-
-/** The SDK reports the problems of all exporters of a thread together. */
-function reportExportProblem(error: string): void {
-  exportLines.log((omitted) => exportLog.warn({ error: redactText(error), omitted }, "OTLP export failed"));
-}
-
+const onProblem = exportProblems(exportLog);
+const lineExporter =
+  start.lineExport &&
+  (await exportLines(start.lineExport, [logs, requestLogs], {
+    log: exportLog,
+    onRecordsEnded: (outcome, count) => metrics.linesExported(outcome, count),
+    onProblem,
+  }));
 const tracing =
   start.tracing &&
   (await openRequestTracing(start.tracing, {
     worker: start.worker,
     log: exportLog,
     onSpansEnded: (outcome, count) => metrics.spansEnded(outcome, count),
-    onProblem: reportExportProblem,
+    onProblem,
   }));
 const accessRecords =
   start.accessLog.otlp &&
-  (await openLogExport(start.accessLog.otlp, {
+  (await openAccessRecords(start.accessLog.otlp, {
     log: exportLog,
     onRecordsEnded: (outcome, count) => metrics.logRecordsEnded(outcome, count),
-    onProblem: reportExportProblem,
+    onProblem,
   }));
 
 const accessFile = start.accessLog.toFile ? new AccessLogOutput(send) : undefined;
@@ -289,7 +290,7 @@ async function execute(command: Command): Promise<void> {
       return;
     case "drain":
       await dataPlane.drain();
-      await Promise.all([tracing?.close(exportFlushMs), accessRecords?.close(exportFlushMs)]);
+      await Promise.all([tracing, accessRecords, lineExporter].map((each) => each?.close(exportFlushMs)));
       await Promise.all([accessLines.flush(), fileLines?.flush()]);
       send({ kind: "drained" });
       return;

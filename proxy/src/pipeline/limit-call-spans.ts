@@ -11,8 +11,9 @@ import type { RequestSpan, ServiceCallSpan } from "../telemetry/spans/request-sp
 /** Returns the watcher of a request's calls. @param next observes them, too. */
 export function callSpans(request: RequestSpan, clock: Clock, next: CallWatcher | undefined): CallWatcher {
   const spans = new Map<PlannedCall, ServiceCallSpan>();
-  const start = (limit: GlobalLimit, method: Method, { descriptors }: RateLimitRequest): ServiceCallSpan =>
-    request.startServiceCall({
+  const start = (limit: GlobalLimit, method: Method, { descriptors }: RateLimitRequest) => {
+    if (!request.keepsCalls) return undefined;
+    return request.startServiceCall({
       startMs: clock.monotonicMs(),
       service: limit.service,
       method: methods[method].slice(1),
@@ -20,6 +21,7 @@ export function callSpans(request: RequestSpan, clock: Clock, next: CallWatcher 
       policy: limit.policy,
       descriptors: descriptors.length,
     });
+  };
   const end = (span: ServiceCallSpan, response: ServiceOutcome): void => {
     if (response.kind === "responded") span.code = response.response.overallCode;
     else span.failure = response.cause;
@@ -29,8 +31,8 @@ export function callSpans(request: RequestSpan, clock: Clock, next: CallWatcher 
     callStarted(limit, plan) {
       next?.callStarted(limit, plan);
       const span = start(limit, plan.method, plan.call);
-      spans.set(plan, span);
-      return request.serviceContextOf(span);
+      if (span !== undefined) spans.set(plan, span);
+      return request.serviceContextOf(span ?? request);
     },
     callEnded(limit, plan, response, durationMs) {
       next?.callEnded(limit, plan, response, durationMs);
@@ -40,7 +42,10 @@ export function callSpans(request: RequestSpan, clock: Clock, next: CallWatcher 
     },
     laterCallStarted(limit, method, call) {
       const span = start(limit, method, call);
-      return { fields: request.serviceContextOf(span), ended: (response) => end(span, response) };
+      const ended = (response: ServiceOutcome): void => {
+        if (span !== undefined) end(span, response);
+      };
+      return { fields: request.serviceContextOf(span ?? request), ended };
     },
   };
 }

@@ -91,7 +91,7 @@ function trySendCopy(
     mirrored(key, "skipped");
     return;
   }
-  const copy = span && startCopy(span, target, pool, request, clock.monotonicMs());
+  const copy = span?.keepsCalls === true ? startCopy(span, target, pool, request, clock.monotonicMs()) : undefined;
   const end = (outcome: "sent" | "failed", failure?: string): void => {
     timer.cancel();
     mirrored(key, outcome);

@@ -7,6 +7,14 @@ import { genAiMetrics, latestGenAiMetrics } from "./gen-ai-table.ts";
 /** Seconds; the upper ones are for LLM responses, which take minutes. */
 const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
+/** Of all threads. */
+const exportedLines = {
+  name: "gateway_proxy_application_log_records_total",
+  type: "counter",
+  help: "Lines of the log, other than those of the access log, that are exported by OTLP: `exported`, `failed` because the collector did not take them, or `dropped` because the queue was full. Without the export there is no series.",
+  labels: ["outcome"],
+} as const;
+
 /** Metrics of requests, counted by each worker. */
 export const requestMetrics = {
   requests: {
@@ -175,6 +183,7 @@ export const requestMetrics = {
     help: "Records of the access log that are exported by OTLP: `exported`, `failed` because the collector did not take them, or `dropped` because the queue was full. Without the export there is no series.",
     labels: ["outcome"],
   },
+  exportedLines,
 } as const satisfies MetricTable;
 
 /** Metrics of rate limit services, counted by each worker. `service` is as in a policy. */
@@ -220,6 +229,7 @@ export const globalLimitMetrics = {
 
 /** Metrics of the process, counted by the main thread. */
 export const processMetrics = {
+  exportedLines,
   configGeneration: {
     name: "gateway_proxy_config_generation",
     type: "gauge",

@@ -1,4 +1,5 @@
 /** Metrics of the main thread: configurations and workers. */
+import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
 import { createFamilies, takeSnapshot, type MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
 import type { ProviderFigures } from "../ir/endpoint-state.ts";
 import type { LocalLimit } from "../ir/limit.ts";
@@ -76,6 +77,13 @@ export class ProcessMetrics {
   /** An export of all metrics has ended. */
   metricsExported(outcome: "exported" | "failed"): void {
     this.#families.metricExports.cell(outcome).value++;
+  }
+
+  /** What became of the lines of the main thread that were to be exported, since the start. */
+  linesExported(counts: Readonly<ExportCounts>): void {
+    for (const [outcome, count] of Object.entries(counts)) {
+      if (count > 0) this.#families.exportedLines.cell(outcome).value = count;
+    }
   }
 
   /** Memory of request bodies in all workers, in bytes. */

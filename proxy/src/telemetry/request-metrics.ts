@@ -115,6 +115,11 @@ export class RequestMetrics {
     this.#families.logRecords.cell(outcome).value += count;
   }
 
+  /** Counts lines of the log, other than those of the access log, that were exported, or were not. */
+  linesExported(outcome: "exported" | "failed" | "dropped", count: number): void {
+    this.#families.exportedLines.cell(outcome).value += count;
+  }
+
   /** Lets histograms have exponential buckets from now on. */
   keepNative(): void {
     keepNative(this.#families);

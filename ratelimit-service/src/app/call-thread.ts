@@ -4,6 +4,7 @@
  * thread uses its own for `/json`.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
 import type { Logger, Logs } from "@gatewayproxy/runtime/log";
 import type { HistogramKind } from "@gatewayproxy/runtime/metric-families";
 import type { ObservedSpan } from "@gatewayproxy/runtime/metrics";
@@ -37,7 +38,7 @@ import { ServerTls } from "@gatewayproxy/grpc/server/server-tls";
 import { timedMethod } from "@gatewayproxy/grpc/server/timed-method";
 import type { HttpRoute } from "../transport/http/http-server.ts";
 import { healthServiceNames, ServingStatus } from "../transport/serving-status.ts";
-import { CurrentTrace } from "../tracing/current-trace.ts";
+import { CurrentTrace, type TraceFields } from "../tracing/current-trace.ts";
 import type { ServiceTracing } from "../tracing/service-tracing.ts";
 import { tracedMethod } from "../tracing/traced-method.ts";
 import { tracedService } from "../tracing/traced-service.ts";
@@ -64,6 +65,8 @@ export interface CallThreadOptions {
   readonly random: () => number;
   /** The spans of calls; undefined: none are exported. */
   readonly tracing: ServiceTracing | undefined;
+  /** What became of the exported lines of the thread; undefined: none are exported. */
+  readonly exportedLines: Readonly<ExportCounts> | undefined;
 }
 
 /** Maximum time for which a shutdown waits for a collector, in ms. */
@@ -78,6 +81,7 @@ interface StoreParts {
   readonly stats: RateLimitStats;
   /** Ends the attempts to connect. */
   readonly closing: AbortController;
+  readonly trace: CurrentTrace;
 }
 
 /**
@@ -106,10 +110,10 @@ export class CallThread {
   #healthTimer: Timer | undefined;
   #wasStoreHealthy: boolean | undefined;
 
-  private constructor(options: CallThreadOptions, { opened, stats, closing }: StoreParts) {
+  private constructor(options: CallThreadOptions, { opened, stats, closing, trace }: StoreParts) {
     const { settings, clock, logs } = options;
     this.#options = options;
-    this.#trace = options.tracing?.current ?? new CurrentTrace();
+    this.#trace = trace;
     this.#log = logs.logger("ratelimit::grpc");
     this.#stats = stats;
     this.#closing = closing;
@@ -130,7 +134,7 @@ export class CallThread {
       failsOpen: settings.store.kind !== "memory" && settings.store.failureMode === "open",
     });
     const traced = tracing === undefined ? service : tracedService(service, tracing);
-    this.service = loggedService(traced, this.#log, clock, () => this.#trace.current);
+    this.service = loggedService(traced, this.#log, clock, this.#trace);
     this.#watchHealth();
   }
 
@@ -140,6 +144,7 @@ export class CallThread {
     const { nearLimitRatio, maxMetricSeries } = settings.values;
     const stats = new RateLimitStats({ nearLimitRatio, maxSeries: maxMetricSeries });
     const closing = new AbortController();
+    const trace = options.tracing?.current ?? new CurrentTrace();
     const log = logs.logger("ratelimit::store");
     const opened = await openStore({
       settings: settings.store,
@@ -149,12 +154,12 @@ export class CallThread {
       random,
       log,
       onDegraded() {
-        log.debug({}, "call counted in memory, because the store is unavailable");
+        log.debug({ ...trace.fields }, "call counted in memory, because the store is unavailable");
         stats.service.degraded++;
       },
       signal: closing.signal,
     });
-    return new CallThread(options, { opened, stats, closing });
+    return new CallThread(options, { opened, stats, closing, trace });
   }
 
   /** The configuration in use and the status of its load. */
@@ -193,14 +198,21 @@ export class CallThread {
   takeStats(histograms: HistogramKind): StatsSnapshot {
     if (histograms === "native") this.#callTimes.keepNative();
     const cache = this.#overLimitCache?.counts;
-    this.#countSpans();
+    this.#countExports();
     const [pools = [], commands = []] = [this.#store.connections?.(), this.#store.commands?.()];
     return takeStats(this.#stats, this.#callTimes, this.#grpc?.connections ?? 0, { cache, pools, commands });
   }
 
-  #countSpans(): void {
-    const { exported = 0, failed = 0, dropped = 0 } = this.#options.tracing?.spans ?? {};
-    Object.assign(this.#stats.service, { spansExported: exported, spansFailed: failed, spansDropped: dropped });
+  #countExports(): void {
+    const { tracing, exportedLines: lines } = this.#options;
+    Object.assign(this.#stats.service, {
+      spansExported: tracing?.spans.exported ?? 0,
+      spansFailed: tracing?.spans.failed ?? 0,
+      spansDropped: tracing?.spans.dropped ?? 0,
+      logRecordsExported: lines?.exported ?? 0,
+      logRecordsFailed: lines?.failed ?? 0,
+      logRecordsDropped: lines?.dropped ?? 0,
+    });
   }
 
   /** The counters, for operators. Each change has a line in the log, and counts. */
@@ -263,7 +275,7 @@ export class CallThread {
       maxConnections: Math.ceil(settings.values.maxConnections / workers),
       clock,
       random,
-      onError: (error) => this.#log.error({ err: error }, "internal error in a call"),
+      onError: (error) => this.#log.error({ ...this.traceFieldsOf(error), err: error }, "internal error in a call"),
       // Errors of clients are logged at debug level only, because operators cannot act on them.
       onClientError: (error) => this.#log.debug({ err: error }, "client error"),
       ...(this.#tls === undefined ? {} : { tls: this.#tls }),
@@ -277,6 +289,11 @@ export class CallThread {
   /** Returns a route of the HTTP port with the span of each request. */
   traced(path: string, route: HttpRoute): HttpRoute {
     return tracedRoute(path, route, this.#options.tracing, this.#trace, this.#log.isLevelEnabled("debug"));
+  }
+
+  /** The fields for a log line about a response or an error of a call; none if its trace is not known. */
+  traceFieldsOf(outcome: unknown): TraceFields {
+    return this.#trace.fieldsOf(outcome);
   }
 
   /** Reports "not serving" from now on. Calls are still decided. */

@@ -10,26 +10,26 @@ import {
   type RateLimitResponse,
   unlimitedRemaining,
 } from "../model/rate-limit.ts";
-import type { TraceIds } from "../tracing/current-trace.ts";
+import type { CurrentTrace } from "../tracing/current-trace.ts";
 import type { RateLimitService } from "../service.ts";
 
 /**
  * Wraps the service to log its calls. Returns the service itself when the log level excludes such lines, so that calls
  * cost nothing extra.
  *
- * @param traceOf returns the trace of the current call, for its lines; undefined if it has none.
+ * @param current has the trace of the current call, for its lines.
  */
 export function loggedService(
   service: RateLimitService,
   log: Logger,
   clock: Clock,
-  traceOf: () => TraceIds | undefined,
+  current: Pick<CurrentTrace, "fields">,
 ): RateLimitService {
   if (!log.isLevelEnabled("debug")) return service;
   return {
     shouldRateLimit(request) {
       const startMs = clock.monotonicMs();
-      const trace = traceFields(traceOf());
+      const { fields: trace } = current;
       if (log.isLevelEnabled("trace")) logCall(log, request, trace);
       const failed = (error: unknown): never => {
         log.debug({ ...trace, ...callFields(request), err: error }, "call failed");
@@ -54,10 +54,6 @@ const maxDescriptors = 20;
 
 function callFields({ domain, hitsAddend, descriptors }: RateLimitRequest): object {
   return { domain: redactText(domain), hits: hitsAddend, descriptors: descriptors.length };
-}
-
-function traceFields(trace: TraceIds | undefined): object {
-  return trace === undefined ? {} : { trace_id: trace.traceId, span_id: trace.spanId };
 }
 
 function logCall(log: Logger, { domain, hitsAddend, descriptors }: RateLimitRequest, trace: object): void {

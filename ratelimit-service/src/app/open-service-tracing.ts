@@ -1,29 +1,34 @@
 /** Opens the export of spans in one thread. */
 import { systemClock } from "@gatewayproxy/runtime/clock";
-import { LineLimit } from "@gatewayproxy/runtime/line-limit";
+import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
 import type { Logger } from "@gatewayproxy/runtime/log";
-import { redactText } from "@gatewayproxy/runtime/redaction";
 import type { TracingSettings } from "@gatewayproxy/runtime/tracing-settings";
 import { readVersion } from "@gatewayproxy/runtime/version";
-import { ServiceTracing, type SpanCounts } from "../tracing/service-tracing.ts";
+import { ServiceTracing } from "../tracing/service-tracing.ts";
 
-/** Loads the exporter, which no other process needs, and opens it. @param log of `ratelimit::tracing`. */
-export async function openServiceTracing(settings: TracingSettings, log: Logger): Promise<ServiceTracing> {
+/**
+ * Loads the exporter, which no other process needs, and opens it.
+ *
+ * @param log of `ratelimit::tracing`.
+ * @param onProblem called with a problem of an exporter.
+ */
+export async function openServiceTracing(
+  settings: TracingSettings,
+  log: Logger,
+  onProblem: (message: string) => void,
+): Promise<ServiceTracing> {
   const { openTracing } = await import("@gatewayproxy/runtime/open-tracing");
-  const lines = new LineLimit(systemClock, 1);
-  const spans: SpanCounts = { exported: 0, failed: 0, dropped: 0 };
+  const spans: ExportCounts = { exported: 0, failed: 0, dropped: 0 };
   const opened = await openTracing(settings, {
     name: "ratelimit-service",
     version: readVersion(new URL("../../package.json", import.meta.url)),
     random: Math.random,
     observer: {
-      spansEnded(outcome, count) {
+      ended(outcome, count) {
         spans[outcome] += count;
         log.debug({ outcome, spans: count }, "spans ended");
       },
-      problem(error) {
-        lines.log((omitted) => log.warn({ error: redactText(error), omitted }, "spans cannot be exported"));
-      },
+      problem: onProblem,
     },
   });
   return new ServiceTracing(opened, systemClock, spans);

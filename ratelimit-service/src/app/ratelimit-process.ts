@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
 import { type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
 import { describeListenError } from "@gatewayproxy/runtime/listen-error";
 import { LineLimit } from "@gatewayproxy/runtime/line-limit";
@@ -28,6 +29,7 @@ import { dogStatsdLine } from "../metrics/statsd-lines.ts";
 import { StatsdSink } from "../metrics/statsd-sink.ts";
 import type { ServiceSettings } from "../settings.ts";
 import { createStoreMemory, MemoryTables } from "../store/memory-tables.ts";
+import type { TraceFields } from "../tracing/current-trace.ts";
 import { debugRoutes, type DebugView, metricsResponse } from "../transport/debug/debug-routes.ts";
 import { debugGuard } from "../transport/debug/debug-guard.ts";
 import { type HttpRoute, HttpServer, type HttpServerOptions } from "../transport/http/http-server.ts";
@@ -49,6 +51,10 @@ export interface RateLimitProcessOptions {
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
+  /** What became of the exported lines of the main thread; undefined: none are exported. */
+  readonly exportedLines: Readonly<ExportCounts> | undefined;
+  /** Called with a problem of an exporter of spans. */
+  readonly onExportProblem: (message: string) => void;
   /** Called with the reason when the process cannot continue. The caller stops the process. */
   readonly onFatal: (error: unknown) => void;
 }
@@ -106,14 +112,24 @@ export class RateLimitProcess {
     const started: RateLimitProcess[] = [];
     try {
       const { settings, logs, clock, random } = options;
-      const log = logs.logger("ratelimit::tracing");
+      const { onExportProblem, exportedLines } = options;
       const { tracing: tracingSettings } = settings.telemetry;
-      const tracing = tracingSettings && (await openServiceTracing(tracingSettings, log));
+      const log = logs.logger("ratelimit::tracing");
+      const tracing = tracingSettings && (await openServiceTracing(tracingSettings, log, onExportProblem));
       const shared = {
         counterMemory: createStoreMemory(settings.store.maxCounters),
         refunds: new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)),
       };
-      const calls = await CallThread.open({ settings, ...shared, thread: 0, clock, logs, random, tracing });
+      const calls = await CallThread.open({
+        settings,
+        ...shared,
+        thread: 0,
+        clock,
+        logs,
+        random,
+        tracing,
+        exportedLines,
+      });
       const service = new RateLimitProcess(options, shared, calls);
       started.push(service);
       await service.#startAll();
@@ -310,14 +326,17 @@ export class RateLimitProcess {
   ): Promise<number> {
     const { clock, logs } = this.#options;
     const log = logs.logger("ratelimit::http");
+    const traceOf = (outcome: unknown): TraceFields => this.#calls.traceFieldsOf(outcome);
     const server = new HttpServer({
       routes: new Map(routes),
       clock,
       maxBodyBytes: this.#options.settings.values.maxCallBytes,
       maxConnections: this.#options.settings.values.maxConnections,
       ...(guard && { guard }),
-      onError: (error) => log.error({ err: error }, "internal error in a request"),
-      onResponse: log.isLevelEnabled("debug") ? (request, status) => logResponse(log, request, status) : undefined,
+      onError: (error) => log.error({ ...traceOf(error), err: error }, "internal error in a request"),
+      onResponse: log.isLevelEnabled("debug")
+        ? (request, response) => logResponse(log, request, response.status, traceOf(response))
+        : undefined,
     });
     try {
       const opened = await server.listen(host, port);
@@ -388,8 +407,9 @@ function logResponse(
   log: Logger,
   { method = "", url = "", rawHeaders, socket }: IncomingMessage,
   status: number,
+  trace: TraceFields,
 ): void {
-  const about = { source: socket.remoteAddress, method: redactText(method), path: redactPath(url) };
+  const about = { ...trace, source: socket.remoteAddress, method: redactText(method), path: redactPath(url) };
   log.trace({ ...about, headers: redactHeaders(rawHeaders) }, "request head received");
   log.debug({ ...about, status }, "response sent");
 }

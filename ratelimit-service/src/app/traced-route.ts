@@ -2,8 +2,8 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { knownMethod } from "@gatewayproxy/runtime/known-methods";
 import { parseTraceparent, traceparentHeader } from "@gatewayproxy/runtime/trace-context";
-import type { HttpResponse, HttpRoute } from "../transport/http/http-server.ts";
-import type { CurrentTrace } from "../tracing/current-trace.ts";
+import type { HttpRequest, HttpResponse, HttpRoute } from "../transport/http/http-server.ts";
+import type { CurrentTrace, TracedCall } from "../tracing/current-trace.ts";
 import type { ServiceTracing } from "../tracing/service-tracing.ts";
 
 /** As `tracedMethod`, for the route of a path. @param path `/json` */
@@ -18,8 +18,25 @@ export function tracedRoute(
   if (!logsCalls) return route;
   return (request) => {
     const trace = parseTraceparent(fieldOf(request.headers, traceparentHeader));
-    return trace === undefined ? route(request) : current.run(trace, () => route(request));
+    return trace === undefined ? route(request) : responded(route, request, trace, current);
   };
+}
+
+/** Calls the route in a trace. The response, or the error, is then known as that of the call. */
+async function responded(
+  route: HttpRoute,
+  request: HttpRequest,
+  call: TracedCall,
+  current: CurrentTrace,
+): Promise<HttpResponse> {
+  try {
+    const response = await current.run(call, () => route(request));
+    current.endedWith(response, call);
+    return response;
+  } catch (error) {
+    current.endedWith(error, call);
+    throw error;
+  }
 }
 
 function routeWithSpans(path: string, route: HttpRoute, tracing: ServiceTracing): HttpRoute {
@@ -27,7 +44,7 @@ function routeWithSpans(path: string, route: HttpRoute, tracing: ServiceTracing)
     const call = tracing.begin(fieldsOf(request.headers));
     let response: HttpResponse | undefined;
     try {
-      response = await tracing.current.run(call, () => route(request));
+      response = await responded(route, request, call, tracing.current);
       return response;
     } finally {
       const status = response?.status ?? 500;

@@ -8,6 +8,7 @@ import { openStdout } from "@gatewayproxy/runtime/log-destination";
 import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { CallThread } from "./call-thread.ts";
 import { createLogs } from "./logs.ts";
+import { exportLines, exportProblems } from "./open-line-export.ts";
 import { openServiceTracing } from "./open-service-tracing.ts";
 import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
 
@@ -24,8 +25,11 @@ const logSettings = { filter: settings.values.logLevel, format: settings.values.
 const output = openStdout();
 const logs = createLogs(logSettings, systemClock, { write: (line) => output.write(line) }, { worker: thread });
 
-const { tracing: tracingSettings } = settings.telemetry;
-const tracing = tracingSettings && (await openServiceTracing(tracingSettings, logs.logger("ratelimit::tracing")));
+const exportLog = logs.logger("ratelimit::tracing");
+const onProblem = exportProblems(exportLog);
+const { tracing: tracingSettings, logExport } = settings.telemetry;
+const exportedLines = logExport && (await exportLines(logExport, logs, onProblem));
+const tracing = tracingSettings && (await openServiceTracing(tracingSettings, exportLog, onProblem));
 
 const calls = await CallThread.open({
   settings,
@@ -36,6 +40,7 @@ const calls = await CallThread.open({
   logs,
   random: Math.random,
   tracing,
+  exportedLines: exportedLines?.counts,
 });
 // The main thread stops the process when its own connection fails for good; a worker retries until the main thread closes it.
 calls.connected.catch(() => undefined);
@@ -59,6 +64,7 @@ async function handle(message: ToWorker): Promise<void> {
       return;
     case "close":
       await calls.close(message.graceMs);
+      await exportedLines?.close();
       post({ kind: "closed", request: message.request });
   }
 }

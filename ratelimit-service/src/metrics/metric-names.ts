@@ -97,6 +97,21 @@ export const serviceMetrics: { readonly [K in Exclude<keyof ServiceCounts, Error
     prometheus: "ratelimit_service_trace_spans_dropped",
     help: "Spans that were dropped because the queue was full.",
   },
+  logRecordsExported: {
+    statsd: "log_records_exported",
+    prometheus: "ratelimit_service_log_records_exported",
+    help: "Lines of the log that the collector took as records of OTLP.",
+  },
+  logRecordsFailed: {
+    statsd: "log_records_failed",
+    prometheus: "ratelimit_service_log_records_failed",
+    help: "Lines of the log that the collector did not take.",
+  },
+  logRecordsDropped: {
+    statsd: "log_records_dropped",
+    prometheus: "ratelimit_service_log_records_dropped",
+    help: "Lines of the log that were dropped because the queue of the export was full.",
+  },
 };
 
 /**

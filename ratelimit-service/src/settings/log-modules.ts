@@ -9,7 +9,7 @@ export const serviceLogModules = {
   "ratelimit::grpc": "calls and connections that were rejected",
   "ratelimit::http": "the HTTP and debug ports",
   "ratelimit::statsd": "the export of statistics",
-  "ratelimit::tracing": "problems of the export of spans",
+  "ratelimit::tracing": "problems of the export of spans and of the log",
   "ratelimit::metrics": "problems of the export of metrics",
   "ratelimit::workers": "worker threads that end",
 } as const;

@@ -95,3 +95,28 @@ describe("metrics are exported", () => {
     });
   });
 });
+
+describe("the log is exported", () => {
+  const logExportOf = (env: Readonly<Record<string, string>>) => telemetryOf(env).logExport;
+
+  test("with OTEL_LOGS_EXPORTER, and not with an endpoint alone", () => {
+    expect(logExportOf({ TRACING_ENABLED: "true", OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: "http://c:4318" })).toBe(undefined);
+    expect(logExportOf({ OTEL_LOGS_EXPORTER: "none" })).toBe(undefined);
+    expect(logExportOf({ OTEL_LOGS_EXPORTER: "otlp", OTEL_SDK_DISABLED: "true" })).toBe(undefined);
+    expect(logExportOf({ OTEL_LOGS_EXPORTER: "otlp" })).toMatchObject({ protocol: "http/protobuf" });
+  });
+
+  test("with the resource of the spans, and its own protocol and queue", () => {
+    const env = { OTEL_EXPORTER_OTLP_LOGS_PROTOCOL: "grpc", OTEL_BLRP_MAX_QUEUE_SIZE: "8" };
+    const { tracing, logExport } = telemetryOf({ ...own, ...otel, ...env, OTEL_LOGS_EXPORTER: "otlp" });
+    expect(logExport).toMatchObject({ protocol: "grpc", batch: { maxQueueSize: 8 }, resource: tracing?.resource });
+  });
+
+  test("not to an exporter that there is not", () => {
+    const env = { BACKEND_TYPE: "memory", OTEL_LOGS_EXPORTER: "console" };
+    expect(readServiceSettings({ argv: [], env })).toMatchObject({
+      ok: false,
+      problems: [{ path: "OTEL_LOGS_EXPORTER", message: '"console" is not one of otlp, none' }],
+    });
+  });
+});

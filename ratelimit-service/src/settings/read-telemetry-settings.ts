@@ -1,8 +1,9 @@
 /**
- * The settings of traces and of the export of metrics together: TRACING_* of envoyproxy/ratelimit, and OTEL_*. A variable of
+ * The settings of the exports of traces, metrics and logs together: TRACING_* of envoyproxy/ratelimit, and OTEL_*. A variable of
  * envoyproxy/ratelimit that is set takes precedence, as it does there.
  */
 import { randomUUID } from "node:crypto";
+import { type LogExportSettings, readLogExportSettings } from "@gatewayproxy/runtime/log-export-settings";
 import { type MetricExportSettings, readMetricExportSettings } from "@gatewayproxy/runtime/metric-export-settings";
 import { type Environment, problemsOfAll } from "@gatewayproxy/runtime/otel-variables";
 import type { Result } from "@gatewayproxy/runtime/problem";
@@ -14,6 +15,7 @@ import type { tracingSettings } from "./tracing-settings.ts";
 export interface ServiceTelemetry {
   readonly tracing: TracingSettings | undefined;
   readonly metricExport: MetricExportSettings | undefined;
+  readonly logExport: LogExportSettings | undefined;
 }
 
 /** Reads the settings of the exports. @param env the variables that are really set. */
@@ -43,9 +45,19 @@ export function readServiceTelemetry(
     },
   );
   const metricExport = readMetricExportSettings(named, defaults);
-  if (!tracing.ok || !metricExport.ok) return { ok: false, problems: problemsOfAll([tracing, metricExport]) };
+  const logExport = readLogExportSettings(named, defaults.resource);
+  if (!tracing.ok || !metricExport.ok || !logExport.ok) {
+    return { ok: false, problems: problemsOfAll([tracing, metricExport, logExport]) };
+  }
   const instance = instanceOf(values, isSet("TRACING_SERVICE_INSTANCE_ID"));
-  return { ok: true, value: { tracing: instance(tracing.value), metricExport: instance(metricExport.value) } };
+  return {
+    ok: true,
+    value: {
+      tracing: instance(tracing.value),
+      metricExport: instance(metricExport.value),
+      logExport: instance(logExport.value),
+    },
+  };
 }
 
 /** Returns a function that adds the attributes of this process to the resource of an export. */

@@ -1,5 +1,6 @@
 /** Makes the spans of one thread: of calls, of the store, and of loads of the configuration. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
 import { newSpanId, newTraceId } from "@gatewayproxy/runtime/ids";
 import type { Tracing } from "@gatewayproxy/runtime/open-tracing";
 import type { FinishedSpan, SpanAttributes } from "@gatewayproxy/runtime/span";
@@ -15,19 +16,16 @@ export interface OpenCall extends TracedCall {
   readonly startMs: number;
 }
 
-/** What became of the spans of a thread. */
-export type SpanCounts = Record<"exported" | "failed" | "dropped", number>;
-
 /** The traces of one thread. */
 export class ServiceTracing {
   readonly #tracing: Tracing;
   readonly #clock: Clock;
   readonly current = new CurrentTrace();
   /** What became of the spans so far. */
-  readonly spans: Readonly<SpanCounts>;
+  readonly spans: Readonly<ExportCounts>;
 
   /** @param spans counted by the observer of the export. */
-  constructor(tracing: Tracing, clock: Clock, spans: Readonly<SpanCounts>) {
+  constructor(tracing: Tracing, clock: Clock, spans: Readonly<ExportCounts>) {
     this.#tracing = tracing;
     this.#clock = clock;
     this.spans = spans;
@@ -36,7 +34,7 @@ export class ServiceTracing {
   /** Begins a call. @param fields names in lower case and values, in turn. */
   begin(fields: readonly string[]): OpenCall {
     const { propagation, sample } = this.#tracing;
-    const { parent, tracestate } = propagation.extract(propagation.readerOf(fields));
+    const { parent, tracestate } = propagation.extract(fields);
     const traceId = parent?.traceId ?? newTraceId();
     const isSampled = sample(traceId, parent);
     return {

@@ -31,9 +31,17 @@ function methodWithTrace(method: UnaryMethod, current: CurrentTrace): UnaryMetho
     call(message, fields) {
       const at = fields.findIndex((name, index) => index % 2 === 0 && name === traceparentHeader);
       const trace = at === -1 ? undefined : parseTraceparent(fields[at + 1]);
-      return trace === undefined
-        ? method.call(message, fields)
-        : current.run(trace, () => method.call(message, fields));
+      if (trace === undefined) return method.call(message, fields);
+      const failed = (error: unknown): never => {
+        current.endedWith(error, trace);
+        throw error;
+      };
+      try {
+        const response = current.run(trace, () => method.call(message, fields));
+        return response instanceof Promise ? response.catch(failed) : response;
+      } catch (error) {
+        return failed(error);
+      }
     },
   };
 }
@@ -53,6 +61,7 @@ function methodWithSpans(name: string, method: UnaryMethod, tracing: ServiceTrac
       const failed = (error: unknown): never => {
         const code = error instanceof GrpcError ? error.code : StatusCode.Internal;
         end(codeNames[code], serverErrors.has(code));
+        tracing.current.endedWith(error, call);
         throw error;
       };
       try {

@@ -140,6 +140,40 @@ describe("without spans", () => {
   });
 });
 
+describe("an error that a call ends with", () => {
+  const bug = new Error("bug");
+  const failing = (call: UnaryMethod["call"]): UnaryMethod => ({ kind: "unary", call });
+  const fields = { trace_id: traceId, span_id: callerSpan };
+
+  test.each([
+    [
+      "at once",
+      () => {
+        throw bug;
+      },
+    ],
+    ["later", () => Promise.reject(bug)],
+  ])("%s has the trace of the call for its line", async (_, call) => {
+    const current = new CurrentTrace();
+    const traced = tracedMethod(path, failing(call), undefined, current, true);
+    await expect(async () => traced.call(message, fromCaller)).rejects.toBe(bug);
+    expect(current.fieldsOf(bug)).toEqual(fields);
+  });
+
+  test("has the span of the call if the service exports it", async () => {
+    const { tracing, spans } = serviceWith(() => [1]);
+    const traced = tracedMethod(
+      path,
+      failing(() => Promise.reject(bug)),
+      tracing,
+      tracing.current,
+      false,
+    );
+    await expect(async () => traced.call(message, fromCaller)).rejects.toBe(bug);
+    expect(tracing.current.fieldsOf(bug)).toEqual({ ...fields, span_id: spans[0]?.spanId });
+  });
+});
+
 test("a load of the configuration has a span, with an error if it has problems", () => {
   const { spans, tracing } = serviceWith(() => [1]);
   tracing.load({ parts: [], problems: [{ message: "bad" }] } as never, () => undefined);

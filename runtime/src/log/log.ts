@@ -30,13 +30,14 @@ export interface LogsOptions {
 export class Logs {
   readonly #options: LogsOptions;
   readonly #loggers = new Map<string, pino.Logger>();
-  readonly #destination: LogDestination;
   #filter: LogFilter;
+  /** Gets the lines, too; undefined: nothing does. */
+  #copies: LogDestination | undefined;
+  /** The module whose lines are not copied. */
+  #uncopied: string | undefined;
 
   constructor(options: LogsOptions) {
-    const { destination } = options;
     this.#options = options;
-    this.#destination = { write: (line) => destination.write(withoutControls(line)) };
     this.#filter = options.filter;
   }
 
@@ -57,7 +58,7 @@ export class Logs {
           },
         },
       },
-      this.#destination,
+      { write: (line: string) => this.#write(module, line) },
     );
     this.#loggers.set(module, logger);
     return logger;
@@ -71,6 +72,21 @@ export class Logs {
   setFilter(filter: LogFilter): void {
     this.#filter = filter;
     for (const [module, logger] of this.#loggers) logger.level = pinoLevel(filter, module);
+  }
+
+  /**
+   * Writes the lines of all loggers of this thread, existing and later ones, to a second destination as well.
+   *
+   * @param uncopied a module whose lines that destination does not get: those about the destination itself.
+   */
+  copyTo(destination: LogDestination, uncopied: string): void {
+    [this.#copies, this.#uncopied] = [destination, uncopied];
+  }
+
+  #write(module: string, line: string): void {
+    const escaped = withoutControls(line);
+    this.#options.destination.write(escaped);
+    if (this.#copies !== undefined && module !== this.#uncopied) this.#copies.write(escaped);
   }
 
   /** Whether a line passes. Most filters need only the logger's level; this is for those that read fields or messages. */

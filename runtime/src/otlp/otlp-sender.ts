@@ -1,13 +1,16 @@
 /**
- * Sends messages of spans or metrics that are written already, with the transports of the OpenTelemetry SDK. They read
+ * Sends messages of spans, metrics or log records that are written already, with the transports of the OpenTelemetry SDK. They read
  * OTEL_EXPORTER_OTLP_* for the endpoint, headers, compression and certificates, and retry. Only processes that export load
  * this module.
  */
 import type { IOtlpExportDelegate } from "@opentelemetry/otlp-exporter-base";
 import type { IExporterMetricsHelper, ISerializer } from "@opentelemetry/otlp-transformer";
-import { ProtobufMetricsSerializer, ProtobufTraceSerializer } from "@opentelemetry/otlp-transformer";
+import {
+  ProtobufLogsSerializer,
+  ProtobufMetricsSerializer,
+  ProtobufTraceSerializer,
+} from "@opentelemetry/otlp-transformer";
 import type { OtlpProtocol } from "../tracing/otel-variables.ts";
-import { hasSucceeded } from "../tracing/pending-exports.ts";
 
 /** Sends to one collector. */
 export interface OtlpSender {
@@ -19,7 +22,7 @@ export interface OtlpSender {
 
 /** The signal of the messages, their transport, and its bounds. */
 export interface OtlpSenderOptions {
-  readonly signal: "spans" | "points";
+  readonly signal: "spans" | "points" | "records";
   readonly protocol: OtlpProtocol;
   /** Maximum time of an export with all its attempts, in ms; OTEL_EXPORTER_OTLP_*TIMEOUT may set less. */
   readonly timeoutMs: number;
@@ -33,12 +36,15 @@ interface Rejection {
   readonly message: string;
 }
 
+/** `ExportResultCode.SUCCESS` of `@opentelemetry/core`. */
+const succeeded = 0;
+
 /** For metrics of the SDK about itself, which are not exported. */
 const countItems = (): number => 0;
 
 /** How a signal is named in variables and paths, and how its responses are read. */
 interface Signal {
-  readonly variables: "TRACES" | "METRICS";
+  readonly variables: "TRACES" | "METRICS" | "LOGS";
   readonly httpPath: string;
   readonly grpcPath: string;
   readonly client: string;
@@ -69,6 +75,17 @@ const signals: Readonly<Record<OtlpSenderOptions["signal"], Signal>> = {
       return { items: partialSuccess?.rejectedDataPoints ?? 0, message: partialSuccess?.errorMessage ?? "" };
     },
   },
+  records: {
+    variables: "LOGS",
+    httpPath: "v1/logs",
+    grpcPath: "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+    client: "LogsExportService",
+    helper: { name: "log", countItems },
+    rejection(data: Uint8Array): Rejection {
+      const { partialSuccess } = ProtobufLogsSerializer.deserializeResponse(data);
+      return { items: partialSuccess?.rejectedLogRecords ?? 0, message: partialSuccess?.errorMessage ?? "" };
+    },
+  },
 };
 
 /** Opens a sender. */
@@ -78,7 +95,7 @@ export async function openOtlpSender(options: OtlpSenderOptions): Promise<OtlpSe
     send: (message) =>
       new Promise((resolve, reject) => {
         delegate.export(message, (result) => {
-          if (hasSucceeded(result)) resolve();
+          if (result.code === succeeded) resolve();
           else reject(result.error ?? new Error(`the collector has not taken the ${options.signal}`));
         });
       }),

@@ -1,7 +1,8 @@
 /** Opens the traces of one thread. Without settings nothing is loaded. */
+import type { ExportObserver } from "../otlp/export-observer.ts";
 import { Propagation } from "./propagation.ts";
 import { type Sample, samplerOf } from "./sampling.ts";
-import type { SpanExportObserver, SpanSink } from "./span.ts";
+import type { SpanSink } from "./span.ts";
 import type { TracingSettings } from "./tracing-settings.ts";
 
 /** The traces of one thread. */
@@ -21,7 +22,7 @@ export interface TracedProgram {
   readonly ignoresCallers?: boolean;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
-  readonly observer: SpanExportObserver;
+  readonly observer: ExportObserver;
 }
 
 /** Loads the exporter, and opens it. */

@@ -5,50 +5,13 @@ import { resourceFromAttributes } from "@opentelemetry/resources";
 import type { ReadableSpan } from "@opentelemetry/sdk-trace";
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";
 import fc from "fast-check";
-import protobuf from "protobufjs";
 import { expect, test } from "vitest";
-import { spanMessages, writeSpan } from "./otlp-spans.ts";
+import { messagesOfScope } from "../otlp/otlp-fields.ts";
+import { decodeOtlp } from "../otlp/testing/decode-otlp.ts";
+import { writeSpan } from "./otlp-spans.ts";
 import type { FinishedSpan } from "./span.ts";
 
-/** The part of opentelemetry-proto that is used. Texts are bytes here, since a collector rejects those that are not UTF-8. */
-const { root } = protobuf.parse(`
-syntax = "proto3";
-message Request { repeated ResourceSpans resource_spans = 1; }
-message ResourceSpans { Resource resource = 1; repeated ScopeSpans scope_spans = 2; }
-message Resource { repeated KeyValue attributes = 1; }
-message ScopeSpans { Scope scope = 1; repeated Span spans = 2; }
-message Scope { bytes name = 1; bytes version = 2; }
-message Span {
-  bytes trace_id = 1; bytes span_id = 2; bytes trace_state = 3; bytes parent_span_id = 4; bytes name = 5; uint32 kind = 6;
-  fixed64 start_time_unix_nano = 7; fixed64 end_time_unix_nano = 8; repeated KeyValue attributes = 9;
-  uint32 dropped_attributes_count = 10; uint32 dropped_events_count = 12; uint32 dropped_links_count = 14;
-  Status status = 15; fixed32 flags = 16;
-}
-message Status { bytes message = 2; uint32 code = 3; }
-message KeyValue { bytes key = 1; Value value = 2; }
-message Value {
-  oneof value { bytes string_value = 1; bool bool_value = 2; int64 int_value = 3; double double_value = 4; Array array_value = 5; }
-}
-message Array { repeated Value values = 1; }
-`);
-const request = root.lookupType("Request");
-
-const ids = new Set(["traceId", "spanId", "parentSpanId"]);
-const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-/** Decodes a message. Texts must be UTF-8, and absent fields have their defaults. */
-function decoded(bytes: Uint8Array): unknown {
-  const message = request.toObject(request.decode(bytes), { longs: String, defaults: true, oneofs: true });
-  const readable = (value: unknown, name: string): unknown => {
-    if (value instanceof Uint8Array) return ids.has(name) ? Buffer.from(value).toString("hex") : utf8.decode(value);
-    if (Array.isArray(value)) return value.map((item) => readable(item, name));
-    if (typeof value !== "object" || value === null) return value;
-    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, readable(item, key)]));
-  };
-  const isNoStatus = (_: string, value: unknown): unknown =>
-    JSON.stringify(value) === '{"message":"","code":0}' ? null : value;
-  return JSON.parse(JSON.stringify(readable(message, "")), isNoStatus);
-}
+const decoded = (bytes: Uint8Array): unknown => decodeOtlp("Spans", bytes);
 
 const origin = {
   resource: { "service.name": "edge ☂", "service.version": "" },
@@ -61,7 +24,7 @@ function written(spans: readonly FinishedSpan[]): Uint8Array {
     writeSpan(writer, span);
     return writer.take();
   });
-  return spanMessages(origin)(parts);
+  return messagesOfScope(origin)(parts);
 }
 
 /** What the SDK writes for the same spans. */

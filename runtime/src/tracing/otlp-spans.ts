@@ -2,15 +2,9 @@
  * Writes spans as OTLP (opentelemetry-proto, `ExportTraceServiceRequest`), each when it ends. The serializer of the SDK needs
  * objects of each span until the export, which cost more than the bytes.
  */
-import { WireWriter } from "@gatewayproxy/protos/wire-writer";
-import type { AttributeValue, FinishedSpan, SpanAttributes } from "./span.ts";
-
-/** The fields that all spans of a process share. */
-export interface SpanOrigin {
-  readonly resource: Readonly<Record<string, string>>;
-  /** Name and version of the program. */
-  readonly scope: { readonly name: string; readonly version: string };
-}
+import type { WireWriter } from "@gatewayproxy/protos/wire-writer";
+import { writeAttributes, writeTime } from "../otlp/otlp-fields.ts";
+import type { FinishedSpan } from "./span.ts";
 
 const kinds: Readonly<Record<FinishedSpan["kind"], number>> = { internal: 1, server: 2, client: 3 };
 const statusError = 2;
@@ -42,70 +36,4 @@ function writeError(writer: WireWriter, message: string): void {
   writer.string(2, message);
   writer.uint(3, statusError);
   writer.end(status);
-}
-
-/** Returns the function that makes a message of written spans. */
-export function spanMessages({ resource, scope }: SpanOrigin): (spans: readonly Buffer[]) => Buffer {
-  const writer = new WireWriter();
-  const resourceField = writer.begin(1);
-  writeAttributes(writer, 1, resource);
-  writer.end(resourceField);
-  const resourceBytes = writer.take();
-  const scopeField = writer.begin(1);
-  writer.string(1, scope.name);
-  writer.string(2, scope.version);
-  writer.end(scopeField);
-  const scopeBytes = writer.take();
-  return (spans) => {
-    const scopeSpansLength = spans.reduce((sum, { length }) => sum + length, scopeBytes.length);
-    writer.lengthOf(2, scopeSpansLength);
-    const scopeSpansHead = writer.take();
-    writer.lengthOf(1, resourceBytes.length + scopeSpansHead.length + scopeSpansLength);
-    return Buffer.concat([writer.take(), resourceBytes, scopeSpansHead, scopeBytes, ...spans]);
-  };
-}
-
-function writeAttributes(writer: WireWriter, field: number, attributes: SpanAttributes): void {
-  for (const name in attributes) {
-    const value = attributes[name];
-    if (value === undefined) continue;
-    const attribute = writer.begin(field);
-    writer.string(1, name);
-    const any = writer.begin(2);
-    writeValue(writer, value);
-    writer.end(any);
-    writer.end(attribute);
-  }
-}
-
-/** Writes the member of an `AnyValue`. */
-function writeValue(writer: WireWriter, value: Exclude<AttributeValue, undefined>): void {
-  if (typeof value === "string") {
-    writer.presentString(1, value);
-  } else if (typeof value === "number") {
-    if (Number.isSafeInteger(value)) writer.presentInt(3, value);
-    else writer.double(4, value);
-  } else if (typeof value === "boolean") {
-    writer.boolean(2, value);
-  } else {
-    const array = writer.begin(5);
-    for (const item of value) {
-      const any = writer.begin(1);
-      writer.presentString(1, item);
-      writer.end(any);
-    }
-    writer.end(array);
-  }
-}
-
-const half = 0x1_0000;
-const whole = 0x1_0000_0000;
-
-/** Writes a time in nanoseconds, which have more bits than a number is exact for. @param ms since the epoch, with a fraction. */
-function writeTime(writer: WireWriter, field: number, ms: number): void {
-  const seconds = Math.floor(ms / 1_000);
-  const nanoseconds = Math.round((ms - seconds * 1_000) * 1_000_000);
-  const upper = Math.floor(seconds / half) * 1_000_000_000;
-  const lower = (seconds % half) * 1_000_000_000 + nanoseconds + (upper % half) * half;
-  writer.fixed64Halves(field, Math.floor(upper / half) + Math.floor(lower / whole), lower % whole);
 }

@@ -19,6 +19,8 @@ export type Propagator = (typeof propagatorNames)[number];
 
 /** What a caller has sent. */
 export interface Extracted {
+  /** Whether it has sent any field of the formats, valid or not. */
+  readonly hasFields: boolean;
   /** Undefined if it has sent no valid context. */
   readonly parent: RemoteContext | undefined;
   /** Of `tracestate`; undefined without a `traceparent`, and if it is not valid. */
@@ -36,8 +38,11 @@ export interface OutgoingContext {
   readonly baggage: string | undefined;
 }
 
+/** Most requests have none of the fields. */
+const nothingSent: Extracted = { hasFields: false, parent: undefined, tracestate: undefined, baggage: undefined };
+
 /** Returns the value of a field by its name in lower case; undefined if there is none. */
-export type FieldReader = (name: string) => string | undefined;
+type FieldReader = (name: string) => string | undefined;
 
 const b3Names = { traceId: "x-b3-traceid", spanId: "x-b3-spanid", sampled: "x-b3-sampled", flags: "x-b3-flags" };
 const b3MultiHeaders = [...Object.values(b3Names), "x-b3-parentspanid"];
@@ -54,17 +59,25 @@ export class Propagation {
   readonly #propagators: readonly Propagator[];
   readonly #hasBaggage: boolean;
   readonly #names: ReadonlySet<string>;
-  readonly #lengths: ReadonlySet<number>;
+  /** By length, whether a name has it: the length decides about most fields. */
+  readonly #lengths: readonly boolean[];
 
   constructor(propagators: readonly Propagator[]) {
     this.#propagators = propagators;
     this.#hasBaggage = propagators.includes("baggage");
     this.#names = new Set(propagators.flatMap((propagator) => headersOf[propagator]));
-    this.#lengths = new Set(Array.from(this.#names, ({ length }) => length));
+    const lengths = Array.from(this.#names, ({ length }) => length);
+    this.#lengths = Array.from({ length: Math.max(0, ...lengths) + 1 }, (_, length) => lengths.includes(length));
   }
 
-  /** Reads the context of a caller. If several formats have one, the last in the list of the setting counts. */
-  extract(read: FieldReader): Extracted {
+  /**
+   * Reads the context of a caller. If several formats have one, the last in the list of the setting counts.
+   *
+   * @param fields names and values in turn.
+   */
+  extract(fields: readonly string[]): Extracted {
+    const read = this.#readerOf(fields);
+    if (read === undefined) return nothingSent;
     let parent: RemoteContext | undefined;
     let tracestate: string | undefined;
     for (const propagator of this.#propagators) {
@@ -73,7 +86,8 @@ export class Propagation {
       parent = found;
       tracestate = propagator === "tracecontext" ? validTracestate(read(tracestateHeader)) : undefined;
     }
-    return { parent, tracestate, baggage: this.#hasBaggage ? validBaggage(read(baggageHeader)) : undefined };
+    const baggage = this.#hasBaggage ? validBaggage(read(baggageHeader)) : undefined;
+    return { hasFields: true, parent, tracestate, baggage };
   }
 
   /** Returns the fields that make `context` the parent: names in lower case and values, in turn. */
@@ -99,18 +113,18 @@ export class Propagation {
     const kept: string[] = [];
     for (let at = 0; at + 1 < fields.length; at += 2) {
       const name = fields[at] ?? "";
-      if (this.#lengths.has(name.length) && this.#names.has(name.toLowerCase())) continue;
+      if (this.#lengths[name.length] === true && this.#names.has(name.toLowerCase())) continue;
       kept.push(name, fields[at + 1] ?? "");
     }
     return kept;
   }
 
-  /** Returns a reader of fields, which looks at each field once. @param fields names and values in turn. */
-  readerOf(fields: readonly string[]): FieldReader {
+  /** Returns a reader of the fields of these formats, which looks at each field once; undefined if there is none. */
+  #readerOf(fields: readonly string[]): FieldReader | undefined {
     let found: Map<string, string> | undefined;
     for (let at = 0; at + 1 < fields.length; at += 2) {
       const name = fields[at] ?? "";
-      if (!this.#lengths.has(name.length)) continue;
+      if (this.#lengths[name.length] !== true) continue;
       const lower = name.toLowerCase();
       if (!this.#names.has(lower)) continue;
       found ??= new Map();
@@ -118,12 +132,8 @@ export class Propagation {
       // A list may have several lines (RFC 9110 §5.3). Of the others, two values are not valid.
       found.set(lower, found.has(lower) ? `${found.get(lower) ?? ""},${value}` : value);
     }
-    return found === undefined ? nothing : (name) => found.get(name);
+    return found && ((name) => found.get(name));
   }
-}
-
-function nothing(): undefined {
-  return undefined;
 }
 
 function extractOne(propagator: Propagator, read: FieldReader): RemoteContext | undefined {

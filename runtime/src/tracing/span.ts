@@ -1,5 +1,4 @@
 /** A span that has ended, as plain data, without the packages of OpenTelemetry. */
-import type { ExportOutcome } from "./pending-exports.ts";
 
 /** The value of an attribute; undefined is left out. */
 export type AttributeValue = string | number | boolean | readonly string[] | undefined;
@@ -33,12 +32,4 @@ export interface SpanSink {
   add(spans: readonly FinishedSpan[]): void;
   /** Sends what is queued, within `timeoutMs`. Never rejects. */
   close(timeoutMs: number): Promise<void>;
-}
-
-/** Observes the export. */
-export interface SpanExportObserver {
-  /** Spans were exported, could not be exported, or found the queue full. */
-  spansEnded(outcome: ExportOutcome, count: number): void;
-  /** A problem of the exporter. It contains no data of requests. */
-  problem(message: string): void;
 }

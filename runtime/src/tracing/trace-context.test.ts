@@ -92,19 +92,24 @@ describe("b3", () => {
 
 describe("propagation", () => {
   const fields = ["Traceparent", `00-${traceId}-${spanId}-01`, "tracestate", "a=b", "x-user", "ann", "baggage", "k=v"];
-  const extractFrom = (propagators: readonly Propagator[], from: readonly string[]) => {
-    const propagation = new Propagation(propagators);
-    return propagation.extract(propagation.readerOf(from));
-  };
+  const extractFrom = (propagators: readonly Propagator[], from: readonly string[]) =>
+    new Propagation(propagators).extract(from);
 
   test("reads only the formats of the setting", () => {
     expect(extractFrom(["tracecontext"], fields)).toEqual({
+      hasFields: true,
       parent: { traceId, spanId, isSampled: true },
       tracestate: "a=b",
       baggage: undefined,
     });
-    expect(extractFrom(["baggage"], fields)).toEqual({ parent: undefined, tracestate: undefined, baggage: "k=v" });
-    expect(extractFrom([], fields).parent).toBeUndefined();
+    expect(extractFrom(["baggage"], fields)).toMatchObject({
+      parent: undefined,
+      tracestate: undefined,
+      baggage: "k=v",
+    });
+    for (const nothing of [extractFrom([], fields), extractFrom(["b3"], fields)]) {
+      expect(nothing).toEqual({ hasFields: false, parent: undefined, tracestate: undefined, baggage: undefined });
+    }
   });
 
   test("prefers the last format that has a context", () => {
@@ -128,6 +133,12 @@ describe("propagation", () => {
       ...["b3", `${traceId}-${spanId}-1`],
       ...["x-b3-traceid", traceId, "x-b3-spanid", spanId, "x-b3-sampled", "1"],
     ]);
+  });
+
+  test("knows of fields that are not valid, which are removed all the same", () => {
+    const invalid = ["TraceParent", "no", "x-user", "ann"];
+    expect(extractFrom(["tracecontext"], invalid)).toMatchObject({ hasFields: true, parent: undefined });
+    expect(new Propagation(["tracecontext"]).without(invalid)).toEqual(["x-user", "ann"]);
   });
 
   test("removes the fields of the caller, in any case", () => {

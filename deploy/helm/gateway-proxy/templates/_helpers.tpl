@@ -123,6 +123,9 @@ imagePullSecrets:
 {{- with include "gateway-proxy.telemetryEnv" . }}
 {{ . }}
 {{- end }}
+{{- with .Values.telemetry.logs }}{{ if and .endpoint (ne .exported "access") }}
+{{ include "gateway-proxy.logsEnv" $ }}
+{{- end }}{{ end }}
 {{- with .Values.rateLimitService.env }}{{ toYaml . | nindent 0 }}{{ end }}
 {{- end }}
 
@@ -132,7 +135,7 @@ imagePullSecrets:
 {{- with .Values.telemetry }}
 {{- if .traces.endpoint }}{{ $variables = append $variables (include "gateway-proxy.tracingEnv" $) }}{{ end }}
 {{- if .metrics.endpoint }}{{ $variables = append $variables (include "gateway-proxy.metricsEnv" $) }}{{ end }}
-{{- $isExported := or .traces.endpoint .metrics.endpoint .accessLog.otlp.endpoint }}
+{{- $isExported := or .traces.endpoint .metrics.endpoint .logs.endpoint }}
 {{- if and $isExported .traces.resourceAttributes }}
 {{- $pairs := list }}
 {{- range $name, $value := .traces.resourceAttributes }}{{ $pairs = append $pairs (printf "%s=%s" $name (urlquery $value | replace "+" "%20")) }}{{ end }}
@@ -175,6 +178,20 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
+{{- define "gateway-proxy.logsEnv" -}}
+{{- with .Values.telemetry.logs -}}
+- { name: OTEL_LOGS_EXPORTER, value: otlp }
+{{- /* As for metrics. */}}
+{{- $path := ternary "" "/v1/logs" (eq .protocol "grpc") }}
+- { name: OTEL_EXPORTER_OTLP_LOGS_ENDPOINT, value: {{ printf "%s%s" (trimSuffix "/" .endpoint) $path | quote }} }
+- { name: OTEL_EXPORTER_OTLP_LOGS_PROTOCOL, value: {{ .protocol }} }
+{{- if .headersSecret.name }}
+- name: OTEL_EXPORTER_OTLP_LOGS_HEADERS
+  valueFrom: { secretKeyRef: { name: {{ .headersSecret.name }}, key: {{ .headersSecret.key }}, optional: true } }
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* Variables of the access log that differ from their defaults. */}}
 {{- define "gateway-proxy.accessLogEnv" -}}
 {{- with .Values.telemetry.accessLog }}
@@ -198,15 +215,6 @@ imagePullSecrets:
 {{- if not .stdout }}
 - { name: ACCESS_LOG_STDOUT, value: "off" }
 {{- end }}
-{{- with .otlp }}{{ if .endpoint }}
-- { name: OTEL_LOGS_EXPORTER, value: otlp }
-- { name: OTEL_EXPORTER_OTLP_LOGS_ENDPOINT, value: {{ eq .protocol "grpc" | ternary .endpoint (printf "%s/v1/logs" (.endpoint | trimSuffix "/")) | quote }} }
-- { name: OTEL_EXPORTER_OTLP_LOGS_PROTOCOL, value: {{ .protocol }} }
-{{- if .headersSecret.name }}
-- name: OTEL_EXPORTER_OTLP_LOGS_HEADERS
-  valueFrom: { secretKeyRef: { name: {{ .headersSecret.name }}, key: {{ .headersSecret.key }}, optional: true } }
-{{- end }}
-{{- end }}{{ end }}
 {{- end }}
 {{- end }}
 
@@ -216,6 +224,10 @@ imagePullSecrets:
 {{- with .Values.telemetry.traces }}{{ if .endpoint }}
 {{- $variables = append $variables (printf "- { name: TRACE_CLIENT_SAMPLING, value: %s }" .clientSampling) }}
 {{- $variables = append $variables (printf "- { name: TRACE_ALWAYS, value: %s }" .always) }}
+{{- end }}{{ end }}
+{{- with .Values.telemetry.logs }}{{ if .endpoint }}
+{{- $variables = append $variables (include "gateway-proxy.logsEnv" $) }}
+{{- if ne .exported "all" }}{{ $variables = append $variables (printf "- { name: EXPORTED_LOGS, value: %s }" .exported) }}{{ end }}
 {{- end }}{{ end }}
 {{- $variables = append $variables (include "gateway-proxy.accessLogEnv" . | trim) }}
 {{- $variables | compact | join "\n" }}

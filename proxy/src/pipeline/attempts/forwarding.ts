@@ -500,11 +500,13 @@ export class Forwarding implements RelayOwner, TrailerSelection {
     });
   }
 
+  /** Undefined if the span of the attempt is not exported. */
   #startSpan({ endpoint }: EndpointPool): AttemptSpan | undefined {
     const { span, clock } = this.#options;
+    if (span?.keepsCalls !== true) return undefined;
     const { target, request } = this.#outgoing;
     const { backend } = target.backend;
-    return span?.startAttempt({
+    return span.startAttempt({
       startMs: clock.monotonicMs(),
       backend: backend.key,
       host: endpoint.host,

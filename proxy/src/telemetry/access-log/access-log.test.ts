@@ -29,7 +29,7 @@ function loggedWith(partial: Partial<RequestRecord>, logging: Logging = {}) {
   const destination = { write: (line: string) => void lines.push(line) };
   const clock = new FakeClock(0);
   const logger = new Logs({ filter: { level, modules: new Map() }, clock, destination }).logger(accessLogModule);
-  const sink = { add: (record: LogRecord) => void records.push(record), close: () => Promise.resolve() };
+  const sink = { add: (added: readonly LogRecord[]) => void records.push(...added), close: () => Promise.resolve() };
   const options = { settings: { ...defaultAccessLog, ...settings }, logger, destination, clock, random };
   const record = recordOf(partial);
   const viewed = viewedOf(record, rawHeaders, responseHeaders);

@@ -124,7 +124,7 @@ function addRecord(
   const attributes: Record<string, LogValue | undefined> = {};
   for (const { attribute, read } of fields) if (attribute !== undefined) attributes[attribute] = read(request);
   const body = template === undefined ? request.line.msg : template(request);
-  records.add({ timeMs, eventName, body, traceId, spanId, attributes });
+  records.add([{ timeMs, eventName, body, traceId, spanId, attributes }]);
 }
 
 function valid<T>(parsed: Result<T>): T {

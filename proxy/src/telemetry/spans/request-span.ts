@@ -4,18 +4,20 @@
  * are exported at all.
  */
 import { newSpanId } from "@gatewayproxy/runtime/ids";
-import type { Propagation } from "@gatewayproxy/runtime/propagation";
+import type { Extracted, Propagation } from "@gatewayproxy/runtime/propagation";
 import type { AiBackend } from "../../ir/snapshot.ts";
 
-/** The place of a request in its trace. */
-export interface RequestSpanPlace {
+/** What a span begins with. */
+export interface RequestSpanOptions {
+  /** What the client has sent. */
+  readonly context: Extracted;
   readonly traceId: string;
-  readonly spanId: string;
-  /** The span of the client; undefined if the trace begins here. */
-  readonly parentSpanId: string | undefined;
   readonly isSampled: boolean;
-  readonly tracestate: string | undefined;
-  readonly baggage: string | undefined;
+  readonly propagation: Propagation;
+  /** The start of the request, monotonic. */
+  readonly startMs: number;
+  /** Whether calls are kept, since they may be exported. */
+  readonly isRecording: boolean;
 }
 
 /** An attempt at an endpoint of a backend, or a copy of the request for a mirror. */
@@ -69,62 +71,82 @@ const maxCalls = 128;
 /** Maximum characters of `baggage` that a rate limit service gets. Servers of gRPC accept 8 KiB of metadata or more. */
 const maxServiceBaggage = 1_024;
 
+const noCalls: readonly CallSpan[] = [];
+
 /** The span of a request while it is in progress. */
-export class RequestSpan implements RequestSpanPlace {
+export class RequestSpan {
   readonly traceId: string;
   readonly spanId: string;
-  readonly parentSpanId: string | undefined;
   readonly isSampled: boolean;
-  readonly tracestate: string | undefined;
-  readonly baggage: string | undefined;
   /** The start of the request, monotonic. */
   readonly startMs: number;
-  /** Whether its calls are kept, since they may be exported. */
-  readonly isRecording: boolean;
+  readonly #context: Extracted;
   readonly #propagation: Propagation;
-  #ownContext: readonly string[] | undefined;
-  /** In the order of their starts. */
-  readonly calls: CallSpan[] = [];
+  readonly #isRecording: boolean;
+  #ownFields: readonly string[] | undefined;
+  /** Undefined while there are none. */
+  #calls: CallSpan[] | undefined;
   /** Gets each call that ends after its request; undefined before that, and if the request is not exported. */
   onLateEnd: ((call: CallSpan) => void) | undefined;
   /** The path of the match that the request meets (`http.route`); undefined for none. */
   pathMatch: string | undefined;
 
-  constructor(place: RequestSpanPlace, propagation: Propagation, startMs: number, isRecording: boolean) {
-    this.traceId = place.traceId;
-    this.spanId = place.spanId;
-    this.parentSpanId = place.parentSpanId;
-    this.isSampled = place.isSampled;
-    this.tracestate = place.tracestate;
-    this.baggage = place.baggage;
+  constructor({ context, traceId, isSampled, propagation, startMs, isRecording }: RequestSpanOptions) {
+    this.traceId = traceId;
+    this.spanId = newSpanId();
+    this.isSampled = isSampled;
     this.startMs = startMs;
-    this.isRecording = isRecording;
+    this.#context = context;
     this.#propagation = propagation;
+    this.#isRecording = isRecording;
   }
 
-  /** Keeps the start of an attempt. */
+  /** The span of the client; undefined if the trace begins here. */
+  get parentSpanId(): string | undefined {
+    return this.#context.parent?.spanId;
+  }
+
+  get tracestate(): string | undefined {
+    return this.#context.tracestate;
+  }
+
+  /** The calls that are kept, in the order of their starts. */
+  get calls(): readonly CallSpan[] {
+    return this.#calls ?? noCalls;
+  }
+
+  /**
+   * Whether the next call is kept. What another one calls gets the request as its parent, so that it finds a parent that is
+   * known.
+   */
+  get keepsCalls(): boolean {
+    return this.#isRecording && this.calls.length < maxCalls;
+  }
+
+  /** Keeps the start of an attempt. Call it only if `keepsCalls`. */
   startAttempt(
     attempt: Omit<AttemptSpan, "kind" | "spanId" | "endMs" | "status" | "failure">,
     kind: AttemptSpan["kind"] = "attempt",
   ): AttemptSpan {
-    return this.#kept({ kind, spanId: this.#childId(), ...attempt, endMs: 0, status: 0, failure: undefined });
+    return this.#kept({ kind, spanId: newSpanId(), ...attempt, endMs: 0, status: 0, failure: undefined });
   }
 
-  /** Keeps the start of a call of a rate limit service. */
+  /** Keeps the start of a call of a rate limit service. Call it only if `keepsCalls`. */
   startServiceCall(call: Omit<ServiceCallSpan, "kind" | "spanId" | "endMs" | "code" | "failure">): ServiceCallSpan {
     const kind = "serviceCall";
-    return this.#kept({ kind, spanId: this.#childId(), ...call, endMs: 0, code: undefined, failure: undefined });
+    return this.#kept({ kind, spanId: newSpanId(), ...call, endMs: 0, code: undefined, failure: undefined });
   }
 
   /** Ends a call, which may have outlasted the request. @param endMs monotonic. */
   endCall(call: CallSpan, endMs: number): void {
     call.endMs = endMs;
-    if (this.#isKept(call)) this.onLateEnd?.(call);
+    this.onLateEnd?.(call);
   }
 
   /** Returns the fields that make a span the parent of what is called: names in lower case and values, in turn. */
   contextOf({ spanId }: { readonly spanId: string }): string[] {
-    const { traceId, isSampled, tracestate, baggage } = this;
+    const { traceId, isSampled } = this;
+    const { tracestate, baggage } = this.#context;
     return this.#propagation.fieldsOf({ traceId, spanId, isSampled, tracestate, baggage });
   }
 
@@ -133,22 +155,26 @@ export class RequestSpan implements RequestSpanPlace {
    * size, and so be served by the failure mode of a limit.
    */
   serviceContextOf({ spanId }: { readonly spanId: string }): string[] {
-    const { traceId, isSampled, tracestate } = this;
-    const baggage = (this.baggage?.length ?? 0) > maxServiceBaggage ? undefined : this.baggage;
+    const { traceId, isSampled } = this;
+    const { tracestate, baggage: sent } = this.#context;
+    const baggage = (sent?.length ?? 0) > maxServiceBaggage ? undefined : sent;
     return this.#propagation.fieldsOf({ traceId, spanId, isSampled, tracestate, baggage });
   }
 
-  /** Returns `fields` with the request as the parent in place of the span of the client. @param fields names and values in turn. */
-  withContext(fields: readonly string[]): string[] {
-    const kept = this.#propagation.without(fields);
-    kept.push(...this.#context);
+  /**
+   * Returns `fields` with the request as the parent in place of the span of the client.
+   *
+   * @param fields names and values in turn, which may become the result.
+   */
+  withContext(fields: string[]): string[] {
+    const kept = this.#context.hasFields ? this.#propagation.without(fields) : fields;
+    for (const field of this.#fields) kept.push(field);
     return kept;
   }
 
   /** Returns `fields`, in which the request is the parent, with `span` as the parent. What a filter has removed stays absent. */
   withParent({ spanId }: { readonly spanId: string }, fields: readonly string[]): readonly string[] {
-    if (spanId === this.spanId) return fields;
-    const own = this.#context;
+    const own = this.#fields;
     const theirs = this.contextOf({ spanId });
     const edited = [...fields];
     for (let at = 0; at + 1 < own.length; at += 2) {
@@ -163,21 +189,12 @@ export class RequestSpan implements RequestSpanPlace {
   }
 
   /** The fields that make the request the parent. */
-  get #context(): readonly string[] {
-    return (this.#ownContext ??= this.contextOf(this));
-  }
-
-  /** A span that is not kept has the id of the request, so that what is called finds a parent that is known. */
-  #childId(): string {
-    return this.isRecording && this.calls.length < maxCalls ? newSpanId() : this.spanId;
-  }
-
-  #isKept({ spanId }: CallSpan): boolean {
-    return spanId !== this.spanId;
+  get #fields(): readonly string[] {
+    return (this.#ownFields ??= this.contextOf(this));
   }
 
   #kept<Span extends CallSpan>(call: Span): Span {
-    if (this.#isKept(call)) this.calls.push(call);
+    (this.#calls ??= []).push(call);
     return call;
   }
 }

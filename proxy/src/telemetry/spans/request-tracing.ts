@@ -1,6 +1,6 @@
 /** The traces of one worker: the span of each request begins with its head, and is exported or discarded at its end. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { newSpanId, newTraceId } from "@gatewayproxy/runtime/ids";
+import { newTraceId } from "@gatewayproxy/runtime/ids";
 import { knownMethod } from "@gatewayproxy/runtime/known-methods";
 import type { Tracing } from "@gatewayproxy/runtime/open-tracing";
 import type { FinishedSpan, SpanAttributes } from "@gatewayproxy/runtime/span";
@@ -57,11 +57,11 @@ export class RequestTracing {
    */
   begin(rawHeaders: readonly string[], startMs: number): RequestSpan {
     const { propagation, sample } = this.#tracing;
-    const { parent, tracestate, baggage } = propagation.extract(propagation.readerOf(rawHeaders));
-    const traceId = parent?.traceId ?? newTraceId();
-    const isSampled = sample(traceId, parent);
-    const place = { traceId, spanId: newSpanId(), parentSpanId: parent?.spanId, isSampled, tracestate, baggage };
-    return new RequestSpan(place, propagation, startMs, isSampled || this.#keepsFailed);
+    const context = propagation.extract(rawHeaders);
+    const traceId = context.parent?.traceId ?? newTraceId();
+    const isSampled = sample(traceId, context.parent);
+    const isRecording = isSampled || this.#keepsFailed;
+    return new RequestSpan({ context, traceId, isSampled, propagation, startMs, isRecording });
   }
 
   /** Whether the span of a request is exported at its end. @param record complete. */

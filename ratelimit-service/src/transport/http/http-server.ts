@@ -40,8 +40,8 @@ export interface HttpServerOptions {
   readonly guard?: (headers: IncomingHttpHeaders) => HttpResponse | undefined;
   /** Called for an unexpected error of a route. */
   readonly onError: (error: unknown) => void;
-  /** Called for each request with the status of its response. */
-  readonly onResponse?: ((request: IncomingMessage, status: number) => void) | undefined;
+  /** Called for each request with its response. */
+  readonly onResponse?: ((request: IncomingMessage, response: HttpResponse) => void) | undefined;
   /** Maximum size of a body; the default is 256 KiB. A larger one gets 413. */
   readonly maxBodyBytes?: number;
   /**
@@ -115,7 +115,7 @@ export class HttpServer {
   async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     try {
       const response = await this.#response(req, res);
-      this.#options.onResponse?.(req, response.status);
+      this.#options.onResponse?.(req, response);
       write(res, response, req.method === "HEAD");
     } catch (error) {
       this.#options.onError(error);

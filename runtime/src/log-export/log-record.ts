@@ -1,6 +1,5 @@
 /** A log record for OTLP as plain data, without the packages of OpenTelemetry. */
-import type { ExportOutcome } from "./pending-exports.ts";
-import type { SpanAttributes } from "./span.ts";
+import type { SpanAttributes } from "../tracing/span.ts";
 
 /** A log record, of the severity `INFO`. */
 export interface LogRecord {
@@ -16,16 +15,8 @@ export interface LogRecord {
 
 /** Receives log records. */
 export interface LogRecordSink {
-  /** Takes a record, or drops it if the queue is full. Never throws, and never waits. */
-  add(record: LogRecord): void;
+  /** Takes records, or drops them if the queue is full. Never throws, and never waits. */
+  add(records: readonly LogRecord[]): void;
   /** Sends what is queued, within `timeoutMs`. Never rejects. */
   close(timeoutMs: number): Promise<void>;
-}
-
-/** Observes the export. */
-export interface LogExportObserver {
-  /** Records were exported, could not be exported, or found the queue full. */
-  recordsEnded(outcome: ExportOutcome, count: number): void;
-  /** A problem of the exporter. It contains no data of requests. */
-  problem(message: string): void;
 }

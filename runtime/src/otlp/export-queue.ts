@@ -1,27 +1,34 @@
-/** A bounded queue of spans, which are written when they are added, and sent in batches, one batch at a time. */
+/** A bounded queue of spans or log records, which are written when they are added, and sent in batches, one batch at a time. */
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";
-import type { OtlpSender } from "../otlp/otlp-sender.ts";
 import { errorMessage } from "../text/thrown-value.ts";
 import type { Clock, Timer } from "../timing/clock.ts";
-import type { BatchSettings } from "./otel-variables.ts";
-import { type SpanOrigin, spanMessages, writeSpan } from "./otlp-spans.ts";
+import type { BatchSettings } from "../tracing/otel-variables.ts";
+import type { ExportObserver } from "./export-observer.ts";
+import type { OtlpSender } from "./otlp-sender.ts";
 import { endWithin, PendingExports } from "./pending-exports.ts";
-import type { FinishedSpan, SpanExportObserver, SpanSink } from "./span.ts";
+
+/** How the items of a queue are written as OTLP. */
+export interface WrittenItems<Item> {
+  /** Writes an item as a field of the message that all items of a batch share. Never throws. */
+  readonly write: (writer: WireWriter, item: Item) => void;
+  /** Makes a message of written items. */
+  readonly messageOf: (parts: readonly Buffer[]) => Buffer;
+}
 
 /** The bounds of a queue, and what it works with. */
-export interface SpanQueueOptions {
+export interface ExportQueueOptions<Item> {
   readonly batch: BatchSettings;
-  readonly origin: SpanOrigin;
+  readonly items: WrittenItems<Item>;
   readonly sender: OtlpSender;
   /** Times the batches. */
   readonly clock: Clock;
-  readonly observer: SpanExportObserver;
+  readonly observer: ExportObserver;
 }
 
-/** Spans of one message. */
+/** Items of one message. */
 interface Batch {
   readonly parts: Buffer[];
-  spans: number;
+  items: number;
   bytes: number;
 }
 
@@ -29,42 +36,47 @@ interface Batch {
 const partBytes = 32_768;
 /** A collector may reject messages of more than 4 MiB (the default of gRPC). */
 const maxBatchBytes = 1_048_576;
+/** Items that would wait beyond these bytes are dropped, whatever their number is. */
+const maxQueueBytes = 33_554_432;
 
-/** The spans of a request are queued together, or dropped together. */
-export class SpanQueue implements SpanSink {
-  readonly #options: SpanQueueOptions;
+/** Items that are added together are queued together, or dropped together. */
+export class ExportQueue<Item> {
+  readonly #options: ExportQueueOptions<Item>;
   readonly #pending: PendingExports;
-  readonly #messageOf: (spans: readonly Buffer[]) => Buffer;
   readonly #writer = new WireWriter();
   /** Batches that are complete, the oldest first. */
   readonly #complete: Batch[] = [];
   #open: Batch = newBatch();
+  /** Of the batches that wait or are being exported, and of the open one without what is in the writer. */
+  #bytes = 0;
   /** Completes the open batch; undefined while it is empty. */
   #timer: Timer | undefined;
   /** The exports in progress. Never rejects. */
   #exports: Promise<void> | undefined;
 
-  constructor(options: SpanQueueOptions) {
-    const { batch, origin, observer } = options;
+  constructor(options: ExportQueueOptions<Item>) {
+    const { batch, observer } = options;
     this.#options = options;
-    this.#messageOf = spanMessages(origin);
-    this.#pending = new PendingExports(batch.maxQueueSize, (outcome, count) => observer.spansEnded(outcome, count));
+    this.#pending = new PendingExports(batch.maxQueueSize, (outcome, count) => observer.ended(outcome, count));
   }
 
-  add(spans: readonly FinishedSpan[]): void {
-    if (!this.#pending.take(spans.length)) return;
+  /** Takes all of the items, or drops them if the queue is full. Never throws, and never waits. */
+  add(items: readonly Item[]): void {
+    if (!this.#pending.take(items.length, this.#bytes < maxQueueBytes)) return;
     const { maxExportBatchSize, scheduledDelayMs } = this.#options.batch;
-    for (const span of spans) {
-      writeSpan(this.#writer, span);
-      this.#open.spans++;
+    const { write } = this.#options.items;
+    for (const item of items) {
+      write(this.#writer, item);
+      this.#open.items++;
       if (this.#writer.length >= partBytes) this.#takePart();
-      if (this.#open.spans >= maxExportBatchSize || this.#open.bytes >= maxBatchBytes) this.#completeBatch();
+      if (this.#open.items >= maxExportBatchSize || this.#open.bytes >= maxBatchBytes) this.#completeBatch();
     }
-    if (this.#open.spans > 0) {
+    if (this.#open.items > 0) {
       this.#timer ??= this.#options.clock.setTimer(scheduledDelayMs, () => this.#completeBatch());
     }
   }
 
+  /** Sends what is queued, within `timeoutMs`. Never rejects. */
   close(timeoutMs: number): Promise<void> {
     this.#pending.close();
     this.#completeBatch();
@@ -79,12 +91,13 @@ export class SpanQueue implements SpanSink {
     const part = this.#writer.take();
     this.#open.parts.push(part);
     this.#open.bytes += part.length;
+    this.#bytes += part.length;
   }
 
   #completeBatch(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
-    if (this.#open.spans === 0) return;
+    if (this.#open.items === 0) return;
     this.#takePart();
     this.#complete.push(this.#open);
     this.#open = newBatch();
@@ -93,21 +106,22 @@ export class SpanQueue implements SpanSink {
 
   /** Sends the complete batches, one at a time. Never rejects. */
   async #export(): Promise<void> {
-    const { sender, observer } = this.#options;
+    const { sender, observer, items } = this.#options;
     for (let batch = this.#complete.shift(); batch !== undefined; batch = this.#complete.shift()) {
       let isTaken = true;
       try {
-        await sender.send(this.#messageOf(batch.parts));
+        await sender.send(items.messageOf(batch.parts));
       } catch (error) {
         isTaken = false;
         observer.problem(errorMessage(error));
       }
-      this.#pending.ended(isTaken ? "exported" : "failed", batch.spans);
+      this.#bytes -= batch.bytes;
+      this.#pending.ended(isTaken ? "exported" : "failed", batch.items);
     }
     this.#exports = undefined;
   }
 }
 
 function newBatch(): Batch {
-  return { parts: [], spans: 0, bytes: 0 };
+  return { parts: [], items: 0, bytes: 0 };
 }

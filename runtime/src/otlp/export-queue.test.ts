@@ -1,9 +1,11 @@
-/** The queue of spans: its bounds, its batches, and a collector that is away or slow. */
+/** The queue of an export: its bounds, its batches, and a collector that is away or slow. */
 import { describe, expect, test } from "vitest";
 import { FakeClock } from "../testing/fake-clock.ts";
-import type { BatchSettings } from "./otel-variables.ts";
-import type { FinishedSpan } from "./span.ts";
-import { SpanQueue } from "./span-queue.ts";
+import type { BatchSettings } from "../tracing/otel-variables.ts";
+import { writeSpan } from "../tracing/otlp-spans.ts";
+import type { FinishedSpan } from "../tracing/span.ts";
+import { ExportQueue } from "./export-queue.ts";
+import { messagesOfScope } from "./otlp-fields.ts";
 
 const span: FinishedSpan = {
   ...{ name: "GET", kind: "server", traceId: "1".repeat(32), spanId: "2".repeat(16), parentSpanId: undefined },
@@ -11,6 +13,8 @@ const span: FinishedSpan = {
 };
 const spans = (count: number, attributes: FinishedSpan["attributes"] = {}): readonly FinishedSpan[] =>
   Array.from({ length: count }, () => ({ ...span, attributes }));
+
+const origin = { resource: { "service.name": "edge" }, scope: { name: "gateway-proxy", version: "1" } };
 
 /** A queue before a collector that responds when the test says so. */
 function queueWith(batch: Partial<BatchSettings>) {
@@ -20,9 +24,9 @@ function queueWith(batch: Partial<BatchSettings>) {
   const ended: string[] = [];
   const problems: string[] = [];
   let closed = 0;
-  const queue = new SpanQueue({
+  const queue = new ExportQueue({
     batch: { scheduledDelayMs: 100, exportTimeoutMs: 1_000, maxQueueSize: 100, maxExportBatchSize: 10, ...batch },
-    origin: { resource: { "service.name": "edge" }, scope: { name: "gateway-proxy", version: "1" } },
+    items: { write: writeSpan, messageOf: messagesOfScope(origin) },
     sender: {
       async send(message) {
         sent.push(message);
@@ -34,7 +38,7 @@ function queueWith(batch: Partial<BatchSettings>) {
     },
     clock,
     observer: {
-      spansEnded: (outcome, count) => void ended.push(`${outcome} ${count}`),
+      ended: (outcome, count) => void ended.push(`${outcome} ${count}`),
       problem: (message) => void problems.push(message),
     },
   });
@@ -90,6 +94,19 @@ describe("a collector that is slow or away", () => {
     await accept();
     queue.add(spans(10));
     expect(ended).toEqual(["dropped 3", "dropped 1", "exported 10"]);
+  });
+
+  test("makes no item wait beyond a bound of the bytes, and the queue takes items again when they are sent", async () => {
+    const { queue, ended, accept } = queueWith({ maxQueueSize: 100_000, maxExportBatchSize: 1_000 });
+    const large = spans(1, { path: "x".repeat(65_536) });
+    for (let at = 0; at < 600; at++) queue.add(large);
+    const dropped = ended.length;
+    expect(dropped).toBeGreaterThan(50);
+    expect(dropped).toBeLessThan(100);
+    await accept();
+    ended.length = 0;
+    queue.add(large);
+    expect(ended).toEqual([]);
   });
 
   test("is reported, and the next batch is sent", async () => {

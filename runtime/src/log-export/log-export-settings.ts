@@ -1,6 +1,6 @@
 /** The variables of the OpenTelemetry specification that configure the export of logs. */
 import type { Result } from "../text/problem.ts";
-import { type BatchSettings, type Environment, type OtlpProtocol, VariableReader } from "./otel-variables.ts";
+import { type BatchSettings, type Environment, type OtlpProtocol, VariableReader } from "../tracing/otel-variables.ts";
 
 /** The settings of the export of logs. Plain data, which threads may share. */
 export interface LogExportSettings {
