@@ -447,8 +447,13 @@ function certificate(plane: ControlPlane): string {
       ...{ apiVersion: "v1", kind: "Secret", type: "kubernetes.io/tls", data },
       metadata: { name: "certificate", namespace: "victim" },
     },
-    { apiVersion: "v1", kind: "ConfigMap", metadata: authorities, data: { "ca.crt": plane.authority.cert } },
-    { apiVersion: "v1", kind: "Secret", metadata: authorities, stringData: { "ca.crt": plane.authority.cert } },
+    { apiVersion: "v1", kind: "ConfigMap", metadata: authorities, data: { "ca.crt": plane.authority.authority.cert } },
+    {
+      apiVersion: "v1",
+      kind: "Secret",
+      metadata: authorities,
+      stringData: { "ca.crt": plane.authority.authority.cert },
+    },
   ]
     .map((object) => `\n---\n${JSON.stringify(object)}`)
     .join("");
