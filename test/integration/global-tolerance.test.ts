@@ -172,6 +172,53 @@ describe("headers", () => {
     );
   });
 
+  test.each(["1e300", "-5", "NaN", "0x10", "Infinity", "", "42 s", "Tue, 99 Foo", "42, 43", "9".repeat(4_000)])(
+    "with a malformed number are those of the statuses: %s",
+    async (value) => {
+      const responseHeadersToAdd = ["Retry-After", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"]
+        .filter((key) => key === "Retry-After" || value !== "42, 43")
+        .map((key) => ({ key, value }));
+      const response = await clientSees({ overallCode: "OVER_LIMIT", statuses: [status], responseHeadersToAdd });
+      expect([response.headers.get("retry-after"), ...response.limit]).toEqual(["30", "10, 10;w=60", "0", "30"]);
+    },
+  );
+
+  test.each([
+    ["0", "1"],
+    ["1.5", "2"],
+    ["42", "42"],
+    [" 42\t", "42"],
+    ["99999999999", "315360000"],
+    ["Sun, 06 Nov 2094 08:49:37 GMT", "Sun, 06 Nov 2094 08:49:37 GMT"],
+  ])("with a time to wait are sent: %s", async (value, expected) => {
+    const responseHeadersToAdd = [{ key: "Retry-After", value }];
+    const response = await clientSees({ overallCode: "OVER_LIMIT", statuses: [status], responseHeadersToAdd });
+    expect(response.headers.get("retry-after")).toBe(expected);
+  });
+
+  test("in great numbers are sent up to 64, and none of those that change how a message is read", async () => {
+    const many = Array.from({ length: 2_000 }, (_, at) => ({ key: `x-${at}`, value: "1" }));
+    // A name that every object has.
+    many.unshift({ key: "constructor", value: "1" });
+    const service = await startScriptedService(() => ({
+      overallCode: "OK",
+      responseHeadersToAdd: many,
+      requestHeadersToAdd: [
+        { key: "Expect", value: "100-continue" },
+        { key: "HTTP2-Settings", value: "AAAA" },
+        ...many,
+      ],
+    }));
+    const backend = await startBackend(respondWith(200));
+    const gateway = await serveUnder(backend, globalPolicy(`address: '127.0.0.1:${service.port}', ${byAddress}`));
+    const { status, headers } = await send(gateway);
+    const added = (names: Iterable<string>): number => [...names].filter((name) => /^x-\d+$/.test(name)).length;
+    const received = Object.keys(backend.requests[0]?.headers ?? {});
+    expect([status, added(headers.keys()), added(received)]).toEqual([200, 63, 63]);
+    expect(received).not.toEqual(expect.arrayContaining(["expect"]));
+    expect(received).not.toEqual(expect.arrayContaining(["http2-settings"]));
+  });
+
   test("a raw_body that is no text is sent byte for byte", async () => {
     const rawBody = Buffer.from("zu viele Anfragen — später", "utf8");
     expect((await clientSees({ overallCode: "OVER_LIMIT", rawBody })).body).toBe(rawBody.toString());

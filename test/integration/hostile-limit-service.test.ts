@@ -118,8 +118,9 @@ function limiterWith(respond: () => Buffer) {
       done({ kind: "responded", message: respond() });
     },
   };
+  const clock = new FakeClock();
   const limiter = new GlobalLimiter({
-    clock: new FakeClock(),
+    clock,
     openClient: () => client,
     counters: new CounterTable(createCounters(64, 2), 1),
     observer: silentObserver,
@@ -132,7 +133,7 @@ function limiterWith(respond: () => Buffer) {
     if (denial === undefined) throw new Error("the request is not denied");
     return denial;
   };
-  return { limiter, sent, deny };
+  return { limiter, sent, deny, clock };
 }
 
 const mebibyte = 1024 * 1024;
@@ -151,6 +152,17 @@ describe("denials with bodies of nearly 1 MiB", () => {
     deny(63);
     expect(sent).toEqual([]);
     expect(limiter.state()[0]?.denialsCached).toBeGreaterThan(0);
+  });
+
+  test("do not replace those of another namespace", () => {
+    const { limiter, sent, deny } = limiterWith(respond);
+    const modest = limiter.compile([{ ...limit, service: "modest", policy: "modest/chat" }]);
+    const denyModest = (): void => modest?.decide(requestOf(0), () => undefined);
+    denyModest();
+    for (let user = 0; user < 64; user++) deny(user);
+    sent.length = 0;
+    denyModest();
+    expect(sent).toEqual([]);
   });
 
   test("are remembered for operators without them", async () => {
@@ -188,6 +200,39 @@ test("limits that are learned for parts of headers do not keep the headers", asy
   for (let user = 1; user <= 300; user++) decide(user);
   expect(limiter.learned(1_000)).toHaveLength(301);
   expect((await usedMemory()) - before).toBeLessThan(4 * mebibyte);
+});
+
+describe("limits that services report for a hundred thousand clients of one namespace", () => {
+  const entries = [{ key: "user", expression: 'request.headers["x-user"]' }];
+  const descriptors: GlobalLimit["descriptors"] = [{ index: 0, counts: "requests", entries }];
+  const many = (service: string): GlobalLimit => ({ ...limit, service, policy: `greedy/${service}`, descriptors });
+  const greedy = [many("one"), many("two"), many("three"), many("four"), many("five")];
+  const modest = { ...limit, service: "modest", policy: "modest/chat" };
+
+  test("take 16 MiB of a worker, and remove none of another namespace", async () => {
+    const { limiter, sent } = limiterWith(() => messageOf({ code: "OK", statuses: 1 }));
+    const learn = (each: GlobalLimit, user: number): void =>
+      limiter.compile([each])?.decide(requestOf(user), () => undefined);
+    limiter.prepare([...greedy, modest], {});
+    for (let user = 0; user < 100; user++) learn(modest, user);
+    const before = await usedMemory();
+    for (let user = 0; user < 20_000; user++) for (const each of greedy) learn(each, user);
+    sent.length = 0;
+    expect((await usedMemory()) - before).toBeLessThan(20 * mebibyte);
+    const learned = (service: string) => limiter.state().find((state) => state.service === service)?.limitsLearned ?? 0;
+    expect(learned("modest")).toBe(100);
+    expect(greedy.reduce((sum, { service }) => sum + learned(service), 0)).toBeGreaterThan(10_000);
+  });
+
+  test("are forgotten a minute after no policy names their service", () => {
+    const { limiter, clock } = limiterWith(() => messageOf({ code: "OK", statuses: 1 }));
+    limiter.prepare([modest], {});
+    limiter.compile([modest])?.decide(requestOf(0), () => undefined);
+    limiter.prepare([], {});
+    clock.advance(60_000);
+    limiter.prepare([modest], {});
+    expect(limiter.learned(10)).toEqual([]);
+  });
 });
 
 test("a request holds no more at a service than it has asked for", () => {

@@ -19,6 +19,8 @@ import {
   stream,
   usage,
 } from "../support/scripted-providers.ts";
+import { freePort } from "../support/free-port.ts";
+import { gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
 
 const key = (name: string): string => `Backend/default/${name}`;
 const timeouts = "{ firstByteTimeout: 10s, streamIdleTimeout: 5s }";
@@ -223,3 +225,51 @@ describe("a request stays", () => {
     expect(failover.providers[2]?.received).toHaveLength(0);
   });
 });
+
+test("providers of another namespace that fail by the thousand make no request go to a provider that is out of quota", async () => {
+  const lists = Array.from({ length: 125 }, (_, place) => place);
+  const closedPort = await freePort();
+  const backend = (name: string, ai: string): string => `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: ${name}, namespace: greedy }
+spec: { ai: { ${ai} } }
+`;
+  const failing = (list: number): readonly string[] => Array.from({ length: 16 }, (_, place) => `p${list}-${place}`);
+  const routes = [0, 16, 32, 48, 64, 80, 96, 112].map((from) => {
+    const rules = lists.slice(from, from + 16).map((list) => {
+      const ref = `{ group: gatewayproxy.dev, kind: Backend, name: list${list} }`;
+      return `{ matches: [{ path: { value: /${list} } }], backendRefs: [${ref}] }`;
+    });
+    return routeManifest(`r${from}`, rules).replace("namespace: default", "namespace: greedy");
+  });
+  const greedy = [
+    gatewayManifest(81).replace("namespace: default", "namespace: greedy"),
+    ...routes,
+    ...lists.flatMap((list) => [
+      backend(
+        `list${list}`,
+        `providers: [${failing(list)
+          .map((name) => `{ backendRef: { name: ${name} } }`)
+          .join(", ")}]`,
+      ),
+      ...failing(list).map((name) =>
+        backend(name, `provider: { openaiCompatible: {} }, host: 127.0.0.1, port: ${closedPort}`),
+      ),
+    ]),
+  ];
+  const out = ["a", "b", "c", "d"].map((name) => ({ name, script: [status(429, { "retry-after": "60" })] }));
+  const failover = await startFailover([...out, { name: "last", priority: 1, script: [ok("last")] }], {
+    more: manifests(...greedy),
+  });
+  const received = (): readonly number[] => failover.providers.map((provider) => provider.received.length);
+  expect((await failover.chat()).status).toBe(200);
+  expect(received()).toEqual([1, 1, 1, 1, 1]);
+  for (const list of lists) {
+    const body = JSON.stringify({ model: "m", messages: [] });
+    const { status } = await fetch(`${failover.gateway.url(81)}/${list}/v1/chat/completions`, { method: "POST", body });
+    expect([502, 503]).toContain(status);
+  }
+  expect((await failover.chat()).status).toBe(200);
+  expect(received()).toEqual([1, 1, 1, 1, 2]);
+}, 60_000);

@@ -44,12 +44,12 @@ describeCluster("a tenant", () => {
     await plane.kubectl(["apply", "--server-side", "--as", tenant, "-n", tenant, "-f", "-"], manifests);
   }
 
-  /** Whether the proxies of a Gateway may read a Secret. */
-  async function mayRead(gateway: string, secret: string): Promise<boolean> {
+  /** Whether the proxies of a Gateway may read a Secret or a ConfigMap. */
+  async function mayRead(gateway: string, object: string, plural = "secrets"): Promise<boolean> {
     const [namespace = "", name = ""] = gateway.split("/");
-    const [place = "", object = ""] = secret.split("/");
+    const [place = "", own = ""] = object.split("/");
     const account = `system:serviceaccount:${namespace}:${name}-gateway-proxy`;
-    const args = ["auth", "can-i", "list", `secrets/${object}`, "-n", place, "--as", account];
+    const args = ["auth", "can-i", "list", `${plural}/${own}`, "-n", place, "--as", account];
     return plane.kubectl(args).then(
       (response) => response.trim() === "yes",
       (error: unknown) => {
@@ -196,14 +196,59 @@ describeCluster("a tenant", () => {
       gateway("presents", http, "tls: {backend: {clientCertificateRef: {name: certificate, namespace: victim}}}"),
       "attacker/presents victim/certificate",
     ],
-  ])("loses the permission for what %s needs with the grant", async (_, permission, manifests, right) => {
-    const [name = "", secret = ""] = right.split(" ");
-    await applyAs("victim", permission);
+    [
+      "a Service with a BackendTLSPolicy",
+      grant("HTTPRoute", "", "Service"),
+      gateway("secure") +
+        route("secure", "{name: secure}", "{backendRefs: [{name: secure, namespace: victim, port: 443}]}"),
+      "attacker/secure victim/authorities configmaps",
+    ],
+    [
+      "the authorities of a Backend",
+      grant("HTTPRoute", "gatewayproxy.dev", "Backend"),
+      gateway("trusts") +
+        route(
+          "trusts",
+          "{name: trusts}",
+          "{backendRefs: [{group: gatewayproxy.dev, kind: Backend, namespace: victim, name: trusting}]}",
+        ),
+      "attacker/trusts victim/authorities",
+    ],
+    [
+      "the validation of client certificates by a Gateway",
+      grant("Gateway", "", "ConfigMap"),
+      gateway("validates", http, `tls: {frontend: {default: ${clientValidation}}}`),
+      "attacker/validates victim/authorities configmaps",
+    ],
+    [
+      "the validation of client certificates at a port",
+      grant("Gateway", "", "ConfigMap"),
+      gateway("ports", http, `tls: {frontend: {default: {}, perPort: [{port: 443, tls: ${clientValidation}}]}}`),
+      "attacker/ports victim/authorities configmaps",
+    ],
+    [
+      "a ListenerSet",
+      grant("ListenerSet", "", "Secret"),
+      gateway("more", http, "allowedListeners: {namespaces: {from: Same}}") + listenerSet,
+      "attacker/more victim/certificate",
+    ],
+  ])("has the permission for what %s needs with the grant only", async (_, permission, manifests, right) => {
+    const [name = "", object = "", plural] = right.split(" ");
     await applyAs("attacker", manifests);
-    await eventually(() => mayRead(name, secret), Boolean);
+    // The status of a Gateway is written after the roles.
+    await cluster.becomes(`gateway/${name.replace("attacker/", "")}`, "attacker", {
+      status: {
+        conditions: expect.arrayContaining([
+          expect.objectContaining({ type: "Programmed", reason: expect.not.stringMatching("Pending") as string }),
+        ]) as unknown,
+      },
+    });
+    expect(await mayRead(name, object, plural)).toBe(false);
+    await applyAs("victim", permission);
+    await eventually(() => mayRead(name, object, plural), Boolean);
     await plane.kubectl(["delete", "-n", "victim", "referencegrant/grant"]);
     await eventually(
-      () => mayRead(name, secret),
+      () => mayRead(name, object, plural),
       (may) => !may,
       removalMs,
     );
@@ -333,6 +378,20 @@ spec:
         descriptors: [{entries: [{name: k, expression: "'v'"}]}]
 ---`;
 
+/** Validation of client certificates by authorities of the victim. */
+const clientValidation =
+  "{validation: {caCertificateRefs: [{group: '', kind: ConfigMap, name: authorities, namespace: victim}]}}";
+
+/** A listener for the Gateway `more`, with a certificate of the victim. */
+const listenerSet = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata: {name: more}
+spec:
+  parentRef: {name: more}
+  listeners: [{name: tls, protocol: HTTPS, port: 443, tls: {certificateRefs: [{name: certificate, namespace: victim}]}}]
+---`;
+
 function grant(from: string, group: string, to: string, fromGroup = "gateway.networking.k8s.io"): string {
   return `
 apiVersion: gateway.networking.k8s.io/v1beta1
@@ -357,7 +416,9 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: {name: tenant, namespace: ${name}, labels: {test: tenancy}}
 rules:
-  - {apiGroups: [gateway.networking.k8s.io], resources: [gateways, grpcroutes, httproutes, referencegrants], verbs: ["*"]}
+  - apiGroups: [gateway.networking.k8s.io]
+    resources: [gateways, grpcroutes, httproutes, listenersets, referencegrants]
+    verbs: ["*"]
   - {apiGroups: [gatewayproxy.dev], resources: [backends, proxypolicies], verbs: ["*"]}
   - {apiGroups: [""], resources: [configmaps], verbs: ["*"]}
 ---
@@ -376,11 +437,26 @@ function bomb(): string {
   return lines.join("\n");
 }
 
+/** A certificate of the victim, and its authorities as a ConfigMap and as a Secret. */
 function certificate(plane: ControlPlane): string {
   const { cert, key } = plane.authority.issue("tenancy", "DNS:any.test");
   const data = { "tls.crt": btoa(cert), "tls.key": btoa(key) };
-  const secret = { apiVersion: "v1", kind: "Secret", type: "kubernetes.io/tls", data };
-  return `\n---\n${JSON.stringify({ ...secret, metadata: { name: "certificate", namespace: "victim" } })}`;
+  const authorities = { name: "authorities", namespace: "victim" };
+  return [
+    {
+      ...{ apiVersion: "v1", kind: "Secret", type: "kubernetes.io/tls", data },
+      metadata: { name: "certificate", namespace: "victim" },
+    },
+    { apiVersion: "v1", kind: "ConfigMap", metadata: authorities, data: { "ca.crt": plane.authority.authority.cert } },
+    {
+      apiVersion: "v1",
+      kind: "Secret",
+      metadata: authorities,
+      stringData: { "ca.crt": plane.authority.authority.cert },
+    },
+  ]
+    .map((object) => `\n---\n${JSON.stringify(object)}`)
+    .join("");
 }
 
 const setting = `
@@ -409,4 +485,21 @@ apiVersion: gatewayproxy.dev/v1alpha1
 kind: Backend
 metadata: {name: limits, namespace: victim}
 spec: {static: {host: limits.test, port: 8081, tls: {clientCertificateRef: {name: certificate}}}}
+---
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: {name: trusting, namespace: victim}
+spec: {static: {host: trusting.test, port: 443, tls: {caRef: {name: authorities}}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: secure, namespace: victim}
+spec: {ports: [{port: 443}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: BackendTLSPolicy
+metadata: {name: secure, namespace: victim}
+spec:
+  targetRefs: [{group: "", kind: Service, name: secure}]
+  validation: {hostname: secure.test, caCertificateRefs: [{group: "", kind: ConfigMap, name: authorities}]}
 `;

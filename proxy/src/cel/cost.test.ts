@@ -27,6 +27,16 @@ describe("an expensive expression has no value for at least one large request", 
   });
 });
 
+test("each round of a macro is charged, even one that calls no function", () => {
+  const [request] = largeRequests;
+  if (request === undefined) throw new Error("there is no request");
+  const view = { ...request, rawHeaders: ["x", "a,".repeat(40)] };
+  const all = (condition: string) => parsed(`request.headers["x"].split(",").all(v, ${condition})`);
+  expect(all("true").evaluate(view)).toBe("true");
+  expect(all(`${"true ? true : ".repeat(60)}true`).tryEvaluate(view)).toBe(failed);
+  expect(evaluationBudget.isExceeded).toBe(true);
+});
+
 test.each([
   ['request.headers["x"].split(",").map(v, v.trim().lowerAscii()).filter(v, v != "").join("|")'],
   ['request.query["p7"] + request.query["p8"]'],

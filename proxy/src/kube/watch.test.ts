@@ -2,7 +2,13 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { ClusterConnection } from "./connection.ts";
 import { isObject, type KubeObject } from "./object.ts";
-import { configMap, listOf, openScriptedApiServer, type ScriptedApiServer } from "./testing/scripted-api-server.ts";
+import {
+  type ApiCall,
+  configMap,
+  listOf,
+  openScriptedApiServer,
+  type ScriptedApiServer,
+} from "./testing/scripted-api-server.ts";
 import { type ObjectWatch, watchObjects } from "./watch.ts";
 
 interface Watching {
@@ -153,6 +159,7 @@ describe("objects", () => {
     again.open();
     again.send(bookmark(21));
     again.cut();
+    await respondToCheck(server, clock, 30);
     const third = await nextOf(server, clock);
     expect(third.isWatch).toBe(true);
     expect(third.url.searchParams.get("resourceVersion")).toMatch(/^2[01]$/);
@@ -179,8 +186,10 @@ describe("objects", () => {
     // The ServiceAccount was deleted: its token is not valid any more.
     (await nextOf(server, clock)).respond(401, { kind: "Status", code: 401, message: "Unauthorized" });
     const again = await nextOf(server, clock);
+    expect(again.url.searchParams.get("limit")).toBe("1");
     expect([watch.isFailing, watch.state]).toEqual([true, { kind: "synced" }]);
-    again.open();
+    again.respond(200, listOf(10, []));
+    (await nextOf(server, clock)).open();
     await vi.waitFor(() => expect(watch.isFailing).toBe(false));
   });
 
@@ -194,6 +203,88 @@ describe("objects", () => {
     expect(isObject(watch.objects.get("default/b")?.["metadata"])).toBe(true);
     expect(watch.objects.get("default/b")).not.toBe(before.get("default/b"));
   });
+});
+
+/** Responds to the request for the current version, which follows a watch that was interrupted. */
+async function respondToCheck(server: ScriptedApiServer, clock: FakeClock, version: number): Promise<void> {
+  const check = await nextOf(server, clock);
+  expect([check.isWatch, check.url.searchParams.get("limit")]).toEqual([false, "1"]);
+  check.respond(200, listOf(version, [configMap("a", 1)], "more"));
+}
+
+const restored = { ...configMap("a", 1), data: { x: "restored" } };
+
+describe("an API server with an older state, which", () => {
+  test.each<[string, (stream: ApiCall, clock: FakeClock) => void]>([
+    ["is there at once after its connections were reset", (stream) => stream.cut()],
+    ["is behind a proxy that has responded with 503", (stream) => stream.end()],
+    ["keeps the watch of another one open, without events", (_, clock) => clock.advance(150_000)],
+  ])("%s, is listed again", async (_, interrupt) => {
+    const { server, clock, stream, watch, names } = await synced([configMap("a", 1), configMap("b", 8)]);
+    await settle();
+    interrupt(stream, clock);
+    const first = await nextOf(server, clock);
+    if (first.isWatch) first.respond(503, { message: "no API server" });
+    const check = first.isWatch ? await nextOf(server, clock) : first;
+    expect(check.url.searchParams.get("limit")).toBe("1");
+    check.respond(200, listOf(7, [restored]));
+    const list = await nextOf(server, clock);
+    expect([list.isWatch, list.url.searchParams.get("limit")]).toEqual([false, "100"]);
+    list.respond(200, listOf(7, [restored]));
+    expect((await server.next()).url.searchParams.get("resourceVersion")).toBe("7");
+    expect(names()).toEqual(["default/a"]);
+    expect(watch.objects.get("default/a")).toMatchObject({ data: { x: "restored" } });
+  });
+
+  test.each([
+    ["an event", added(configMap("c", 5))],
+    ["a bookmark", bookmark(5)],
+  ])("is known by the version of %s, is listed again", async (_, event) => {
+    const { server, clock, stream, names } = await synced([configMap("a", 1), configMap("b", 8)]);
+    stream.send(event);
+    const list = await nextOf(server, clock);
+    expect([list.isWatch, list.url.searchParams.get("limit")]).toEqual([false, "100"]);
+    list.respond(200, listOf(6, [restored, configMap("c", 5)]));
+    expect((await server.next()).url.searchParams.get("resourceVersion")).toBe("6");
+    expect(names()).toEqual(["default/a", "default/c"]);
+  });
+
+  test("has expired the version of the watch, too, has all of its objects read again", async () => {
+    const { server, clock, stream, watch } = await synced([configMap("a", 1)]);
+    stream.send({ type: "ERROR", object: { kind: "Status", code: 410, message: "too old" } });
+    (await nextOf(server, clock)).respond(200, listOf(7, [restored]));
+    (await nextOf(server, clock)).respond(200, listOf(7, [restored]));
+    expect((await server.next()).isWatch).toBe(true);
+    expect(watch.objects.get("default/a")).toMatchObject({ data: { x: "restored" } });
+  });
+});
+
+test("a watch that is silent for minutes starts again from its version; one with bookmarks goes on", async () => {
+  const { server, clock, stream, watch } = await synced();
+  for (const version of [20, 21, 22]) {
+    stream.send(bookmark(version));
+    await settle();
+    clock.advance(120_000);
+    await settle();
+    expect(server.waiting).toBe(0);
+  }
+  clock.advance(30_000);
+  await respondToCheck(server, clock, 25);
+  const again = await nextOf(server, clock);
+  expect([again.isWatch, again.url.searchParams.get("resourceVersion"), watch.isFailing]).toEqual([true, "22", false]);
+});
+
+test("a list whose continue token expires between its pages is read as one page", async () => {
+  const { server, clock, watch, names } = await watching();
+  (await server.next()).respond(200, listOf(10, [configMap("a", 1)], "more"));
+  (await server.next()).respond(410, { kind: "Status", code: 410, message: "the continue token has expired" });
+  const whole = await nextOf(server, clock);
+  expect([whole.isWatch, whole.url.searchParams.get("limit"), whole.url.searchParams.get("continue")]).toEqual([
+    ...[false, null, null],
+  ]);
+  whole.respond(200, listOf(12, [configMap("b", 2), configMap("c", 3)]));
+  expect((await server.next()).url.searchParams.get("resourceVersion")).toBe("12");
+  expect([names(), watch.state.kind]).toEqual([["default/b", "default/c"], "synced"]);
 });
 
 /** The next request, once the clock has been moved on for it. */
@@ -259,6 +350,7 @@ describe("an API server that", () => {
   test("sends invalid data is watched again from the last version, so that no event is lost", async () => {
     const { server, clock, stream } = await synced();
     stream.send(bookmark(15), "{ this is no JSON\n");
+    await respondToCheck(server, clock, 15);
     const again = await nextOf(server, clock);
     expect(again.url.searchParams.get("resourceVersion")).toBe("15");
   });

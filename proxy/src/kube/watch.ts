@@ -7,7 +7,7 @@
  * without routes. The events are specified in the Kubernetes API concepts, "Efficient detection of changes".
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { Backoff } from "@gatewayproxy/runtime/backoff";
 import { pause } from "@gatewayproxy/runtime/pause";
@@ -94,11 +94,27 @@ const shortWatchMs = 5_000;
  */
 const watchSeconds = { min: 240, spread: 120 };
 
+/**
+ * A watch without an event for this time starts again from the last version, since it may deliver nothing any more. API servers
+ * send a bookmark about once a minute.
+ */
+const silentWatchMs = 150_000;
+
 /** The time in which events are handled in one turn of the event loop. One event may take longer. */
 const sliceMs = 5;
 
 /** Objects of one page: each takes the API server some work and memory. */
 const pageSize = "100";
+
+/**
+ * The API server has an older state than it had: it was restored from a backup. It sends no events for a watch from a version that
+ * it has not reached yet, and it may assign known versions to other contents.
+ */
+class OlderState extends Error {
+  constructor(version: string, known: string) {
+    super(`the API server has the older resource version ${version}, after ${known}: all objects are listed again`);
+  }
+}
 
 class Reflector<T> implements ObjectWatch<T> {
   readonly #options: WatchOptions<T>;
@@ -111,6 +127,12 @@ class Reflector<T> implements ObjectWatch<T> {
   isFailing = false;
   /** The resource version from which to watch; undefined if the objects must be listed first. */
   #version: string | undefined;
+  /** The newest version that the API server has told; undefined if its next state may be older. */
+  #newest: string | undefined;
+  /** Whether the last watch ended in another way than by the API server, so that another one may be there now. */
+  #isInterrupted = false;
+  /** Whether lists have one page, since the continue token of the last one expired before its end. */
+  #listsWhole = false;
   #pathIndex = 0;
   /** Whether an object was added or changed since the last list. */
   #hasChanges = false;
@@ -145,6 +167,11 @@ class Reflector<T> implements ObjectWatch<T> {
         await (this.#quota === undefined ? this.#list(path) : this.#quota.withRequest(() => this.#list(path)));
       }
       const startMs = clock.monotonicMs();
+      if (this.#isInterrupted) {
+        await (this.#quota === undefined
+          ? this.#checkState(path)
+          : this.#quota.withRequest(() => this.#checkState(path)));
+      }
       if (this.#quota === undefined) await this.#watch(path);
       else if (!(await this.#quota.withWatch(() => this.#watch(path)))) return this.#pollDelayMs(this.#quota.pollMs);
       if (clock.monotonicMs() - startMs < shortWatchMs) return this.#backoff.next();
@@ -152,6 +179,7 @@ class Reflector<T> implements ObjectWatch<T> {
       return 0;
     } catch (error) {
       if (this.#ended.signal.aborted) return 0;
+      this.#isInterrupted = true;
       this.isFailing = !(error instanceof ApiFailure && (error.status === 404 || error.status === 410));
       const waitMs = this.#delayAfterFailure(error);
       log.debug({ path, err: error, waitMs }, "watch failed; trying again");
@@ -173,6 +201,7 @@ class Reflector<T> implements ObjectWatch<T> {
 
   /** Updates the state after a failure and returns the delay before the next attempt, in ms. */
   #delayAfterFailure(error: unknown): number {
+    if (error instanceof OlderState) this.#forgetVersions();
     if (!(error instanceof ApiFailure)) return this.#logRetry(error, this.#backoff.next());
     switch (error.status) {
       case 410:
@@ -232,14 +261,20 @@ class Reflector<T> implements ObjectWatch<T> {
     do {
       const { status, headers, body } = await connection.request({
         path,
-        query: { ...selector, limit: pageSize, continue: next },
+        query: { ...selector, ...(!this.#listsWhole && { limit: pageSize }), continue: next },
         signal: this.#ended.signal,
       });
-      if (status !== 200) throw failureOfResponse(status, headers, parseJson(await readText(body)));
+      if (status !== 200) {
+        this.#listsWhole ||= status === 410 && next !== undefined;
+        throw failureOfResponse(status, headers, parseJson(await readText(body)));
+      }
       const end = await this.#readPage(body, listed);
       if (this.#ended.signal.aborted) return;
       ({ version, next } = end);
     } while (next !== undefined);
+    this.#reach(version);
+    this.#isInterrupted = false;
+    this.#listsWhole = false;
     const removed = [...this.objects.keys()].filter((key) => !listed.has(key));
     for (const key of removed) this.#remove(key);
     this.#version = version;
@@ -263,7 +298,55 @@ class Reflector<T> implements ObjectWatch<T> {
     }
   }
 
+  /** Reads the current version of the API server, after which a watch can be resumed. Throws `OlderState` if it cannot. */
+  async #checkState(path: string): Promise<void> {
+    const { connection, selector } = this.#options;
+    const request = connection.requestJson({ path, query: { ...selector, limit: "1" }, signal: this.#ended.signal });
+    const { status, headers, json } = await this.#reached(request);
+    if (status !== 200) throw failureOfResponse(status, headers, json);
+    const version = versionOf(fieldsOf(json));
+    if (version !== undefined) this.#reach(version, false);
+    this.#isInterrupted = false;
+  }
+
+  /** Resolves with the response. If there is none, the API server that responds next may have another state. */
+  #reached<Response>(response: Promise<Response>): Promise<Response> {
+    return response.catch((error: unknown) => {
+      this.#forgetVersions();
+      throw error;
+    });
+  }
+
+  /** Records a version that the API server has told. Throws `OlderState` if it is older than the newest one. */
+  #reach(version: string, isSeen = true): void {
+    if (this.#newest !== undefined && isOlder(version, this.#newest)) throw new OlderState(version, this.#newest);
+    if (isSeen) this.#newest = version;
+  }
+
   async #watch(path: string): Promise<void> {
+    const { clock } = this.#options;
+    const silence = new AbortController();
+    let lastMs = clock.monotonicMs();
+    const check = (): Timer => {
+      const leftMs = lastMs + silentWatchMs - clock.monotonicMs();
+      if (leftMs > 0) return clock.setTimer(leftMs, () => (timer = check()));
+      silence.abort();
+      return timer;
+    };
+    let timer = clock.setTimer(silentWatchMs, () => (timer = check()));
+    const onEvent = (): void => void (lastMs = clock.monotonicMs());
+    try {
+      await this.#follow(path, AbortSignal.any([this.#ended.signal, silence.signal]), onEvent);
+    } catch (error) {
+      if (!silence.signal.aborted || this.#ended.signal.aborted) throw error;
+      this.#isInterrupted = true;
+      this.#options.log.debug({ path, version: this.#version, silentWatchMs }, "watch is silent; a new one starts");
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  async #follow(path: string, signal: AbortSignal, onEvent: () => void): Promise<void> {
     const { connection, selector, random } = this.#options;
     const seconds = Math.round(watchSeconds.min + random() * watchSeconds.spread);
     const response = connection.request({
@@ -275,19 +358,17 @@ class Reflector<T> implements ObjectWatch<T> {
         allowWatchBookmarks: "true",
         timeoutSeconds: String(seconds),
       },
-      signal: this.#ended.signal,
+      signal,
       silenceMs: (seconds + 30) * 1_000,
     });
-    const { status, headers, body } = await response.catch((error: unknown) => {
-      this.#forgetVersions();
-      throw error;
-    });
+    const { status, headers, body } = await this.#reached(response);
     if (status !== 200) throw failureOfResponse(status, headers, parseJson(await readText(body)));
     this.isFailing = false;
     this.#options.log.debug({ path, version: this.#version, seconds }, "watch started");
     const { clock } = this.#options;
     let untilMs = clock.monotonicMs() + sliceMs;
     for await (const event of readJsonLines(body)) {
+      onEvent();
       this.#handleEvent(event);
       if (this.#ended.signal.aborted) return;
       if (clock.monotonicMs() < untilMs) continue;
@@ -299,12 +380,12 @@ class Reflector<T> implements ObjectWatch<T> {
   }
 
   /**
-   * Makes the next attempt list and parse all objects again. An API server that was unreachable may have been restored
-   * from a backup with an older state. Then it sends no events for a watch from a version that it has not reached yet,
-   * and it may assign known versions to other contents.
+   * Makes the next attempt list and parse all objects again: an API server that was unreachable may have been restored from a
+   * backup with an older state, as `OlderState` says.
    */
   #forgetVersions(): void {
     this.#version = undefined;
+    this.#newest = undefined;
     for (const [key, { value }] of this.#objects) this.#objects.set(key, { version: "", value });
   }
 
@@ -315,7 +396,10 @@ class Reflector<T> implements ObjectWatch<T> {
     // The server has sent an event, so the connection works.
     this.#backoff.reset();
     const version = versionOf(object);
-    if (version !== undefined) this.#version = version;
+    if (version !== undefined) {
+      this.#reach(version);
+      this.#version = version;
+    }
     const { log } = this.#options;
     if (log.isLevelEnabled("trace")) {
       log.trace({ path: this.#currentPath(), event: type, object: keyOfObject(object), version }, "watch event");
@@ -358,3 +442,14 @@ function versionOf({ metadata }: KubeObject): string | undefined {
   const version = fieldsOf(metadata)["resourceVersion"];
   return typeof version === "string" ? version : undefined;
 }
+
+/**
+ * Whether a resource version is older than another one of the same collection. API servers of Kubernetes number them in the order
+ * of the changes; of others nothing is known.
+ */
+function isOlder(version: string, known: string): boolean {
+  if (!wholeNumber.test(version) || !wholeNumber.test(known)) return false;
+  return BigInt(version) < BigInt(known);
+}
+
+const wholeNumber = /^\d{1,20}$/;

@@ -273,7 +273,7 @@ function compileProviders(
       if (handle === undefined) return [];
       const { ai } = handle.backend;
       const hasOwnQuota = ai?.apiKey !== undefined || ai?.signature !== undefined;
-      const state = states.of(providerIdentity(handle.backend));
+      const state = states.of(providerIdentity(handle.backend), handle.backend.namespace);
       return [{ place, priority, weight, target: targetOf(handle), state, hasOwnQuota }];
     }),
     // One rotation for all rules, so that each of them gets its share of the same choices.

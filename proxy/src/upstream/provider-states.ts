@@ -5,7 +5,8 @@
  *     lock | buckets of 8 rows of 128 bytes
  *
  * A row is found by the identity of its provider alone. Providers without a failure have none. Writers hold the lock. Readers do
- * not, since a number that another worker changes at the same time affects one choice only.
+ * not, since a number that another worker changes at the same time affects one choice only. Where a bucket is full, the namespace
+ * with the most rows in it loses its oldest, so that the failing providers of one tenant replace no state of another.
  *
  * A 429 is what a provider says to one client: its budget may be that of this client, or the request may be too large. So the
  * 429 of one client parks the provider for others only until one of them has tried it: one request of another client is let
@@ -50,6 +51,8 @@ const at = {
   /** A client whose 429 was its own: another one succeeded. */
   blamedClient: 11,
   blamedUntilMs: 12,
+  /** The namespace of the provider. */
+  owner: 13,
 } as const;
 
 const several = -1;
@@ -78,11 +81,14 @@ export class ProviderStates {
     this.#numbers = new Float64Array(memory, headerBytes);
   }
 
-  /** Returns the state of a provider. @param identity the same text in every worker; it is kept as a hash. */
-  of(identity: string): ProviderState {
-    // 13 hexadecimal digits are a whole number below 2⁵³; 0 stands for an empty row.
-    const number = Number.parseInt(hash("sha256", identity).slice(0, 13), 16) || 1;
-    return new ProviderState(this.#numbers, this.#lock, number);
+  /**
+   * Returns the state of a provider.
+   *
+   * @param identity the same text in every worker; it is kept as a hash.
+   * @param namespace that of its Backend.
+   */
+  of(identity: string, namespace: string): ProviderState {
+    return new ProviderState(this.#numbers, this.#lock, numberOf(identity), numberOf(namespace));
   }
 
   /** Returns the states of the providers of all lists, by the keys of their Backends. */
@@ -91,7 +97,8 @@ export class ProviderStates {
     for (const { failover } of Object.values(backends)) {
       for (const { backend: key } of failover?.providers ?? []) {
         const backend = backends[key];
-        if (backend !== undefined) figures.set(key, this.of(providerIdentity(backend)).report(nowMs));
+        if (backend !== undefined)
+          figures.set(key, this.of(providerIdentity(backend), backend.namespace).report(nowMs));
       }
     }
     return figures;
@@ -108,12 +115,14 @@ export class ProviderState {
   readonly #numbers: Float64Array;
   readonly #lock: BucketLocks;
   readonly #identity: number;
+  readonly #owner: number;
   readonly #bucket: number;
 
-  constructor(numbers: Float64Array, lock: BucketLocks, identity: number) {
+  constructor(numbers: Float64Array, lock: BucketLocks, identity: number, owner: number) {
     this.#numbers = numbers;
     this.#lock = lock;
     this.#identity = identity;
+    this.#owner = owner;
     this.#bucket = (identity % bucketCount) * ways * rowNumbers;
   }
 
@@ -236,15 +245,28 @@ export class ProviderState {
     return undefined;
   }
 
-  /** Takes the row of the bucket that was changed the longest time ago: an empty one, if there is one. */
+  /**
+   * Takes an empty row of the bucket, or the one that was changed the longest time ago of those whose owner has the most rows
+   * there, with this one.
+   */
   #take(): number {
-    let taken = this.#bucket;
-    for (let way = 1; way < ways; way++) {
-      const row = this.#bucket + way * rowNumbers;
-      if (this.#get(row, at.changedMs) < this.#get(taken, at.changedMs)) taken = row;
-    }
+    const rows = Array.from({ length: ways }, (_, way) => this.#bucket + way * rowNumbers);
+    const isEmpty = (row: number): boolean => this.#get(row, at.identity) === 0;
+    const share = (row: number): number => {
+      const owner = this.#get(row, at.owner);
+      const others = rows.filter((each) => this.#get(each, at.owner) === owner).length;
+      return owner === this.#owner ? others + 1 : others;
+    };
+    const taken =
+      rows.find(isEmpty) ??
+      rows.reduce((first, row) => {
+        const more = share(row) - share(first);
+        const isOlder = this.#get(row, at.changedMs) < this.#get(first, at.changedMs);
+        return more > 0 || (more === 0 && isOlder) ? row : first;
+      });
     this.#numbers.fill(0, taken, taken + rowNumbers);
     this.#set(taken, at.identity, this.#identity);
+    this.#set(taken, at.owner, this.#owner);
     return taken;
   }
 
@@ -255,6 +277,11 @@ export class ProviderState {
   #set(row: number, place: number, value: number): void {
     this.#numbers[row + place] = value;
   }
+}
+
+/** Returns a whole number from 1 to 2⁵² − 1, the first 13 hexadecimal digits of a hash; 0 stands for an empty row. */
+function numberOf(text: string): number {
+  return Number.parseInt(hash("sha256", text).slice(0, 13), 16) || 1;
 }
 
 const clearedBySuccess = [

@@ -11,7 +11,13 @@ import { hash } from "node:crypto";
 import { type Expression, failed, parseExpression, type Use } from "../../../cel/expression.ts";
 import type { RequestView } from "../../../cel/request-view.ts";
 import { isCostTooCostly, maxUnits, unitsOf, viewWithUsage } from "../cost.ts";
-import type { DescriptorNotApplied, GlobalDescriptor, LimitOverride, OverrideRule } from "../../../ir/global-limit.ts";
+import type {
+  DescriptorNotApplied,
+  GlobalDescriptor,
+  GlobalLimit,
+  LimitOverride,
+  OverrideRule,
+} from "../../../ir/global-limit.ts";
 import type { DescriptorEntry } from "./messages.ts";
 
 /** A descriptor with its compiled expressions. */
@@ -174,6 +180,11 @@ export function chargeOf({ cost, target }: CompiledDescriptor, view: RequestView
 /** Returns a text that differs for overrides that the service enforces differently; empty without one. */
 export function overrideKeyOf({ override }: RequestDescriptor): string {
   return override === undefined ? "" : ` of ${override.requestsPerUnit}/${override.unit}`;
+}
+
+/** Returns the namespace of a limit's policy. */
+export function namespaceOf({ policy }: GlobalLimit): string {
+  return policy.slice(0, policy.indexOf("/"));
 }
 
 /** A longer key is replaced by its digest, which bounds the memory of caches by key. */

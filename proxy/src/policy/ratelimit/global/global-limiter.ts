@@ -24,7 +24,7 @@ import {
   type GateResult,
   viewOfState,
 } from "./limit-gate.ts";
-import type { LearnedEntry } from "./learned-limits.ts";
+import { type LearnedEntry, LearnedLimits } from "./learned-limits.ts";
 import type { DescribedRequest } from "./descriptors.ts";
 import type { CallWatcher } from "./call-watcher.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
@@ -55,7 +55,7 @@ const retirementMs = 60_000;
 
 /**
  * What all services of a worker may have in the cache of denials. A service chooses the sizes of its responses, and a client the number
- * of its denials. One that is not cached costs a call.
+ * of its denials. One that is not cached costs a call. The namespaces of the policies share it.
  */
 const denialBounds = { maxItems: 10_000, maxBytes: 16 * 1024 * 1024 } as const;
 
@@ -72,6 +72,7 @@ export class GlobalLimiter {
   readonly #options: GlobalLimiterOptions;
   readonly #gateServices: GateServices;
   readonly #denials = new BoundedCache<CachedDenial>(denialBounds);
+  readonly #learned = new LearnedLimits();
   readonly #services = new Map<string, ServiceClient>();
   readonly #retired = new Map<string, Retired>();
   /** By limit of the snapshot: all rules of a policy share one gate. */
@@ -80,7 +81,7 @@ export class GlobalLimiter {
   constructor(options: GlobalLimiterOptions) {
     const { clock, counters } = options;
     this.#options = options;
-    this.#gateServices = { clock, counters, denials: this.#denials };
+    this.#gateServices = { clock, counters, denials: this.#denials, learned: this.#learned };
   }
 
   /** Prepares the limits of a snapshot: connects to new services and retires those that no limit names. */
@@ -106,17 +107,20 @@ export class GlobalLimiter {
 
   /** Returns at most `max` of the limits that services have reported, for operators. */
   learned(max: number): readonly LearnedEntry[] {
-    const nowMs = this.#options.clock.monotonicMs();
-    return [...this.#services.values()].flatMap((service) => service.learned.list(nowMs, max)).slice(0, max);
+    return [...this.#learnedNow()].filter(({ global }) => this.#services.has(global.service)).slice(0, max);
   }
 
   /** Returns the state of every service in use, for operators. */
   state(): readonly ServiceState[] {
-    const cached = Map.groupBy(
-      this.#denials.values(this.#options.clock.monotonicMs(), denialBounds.maxItems),
-      ({ service }) => service,
+    const cached = Map.groupBy(this.#denials.values(this.#options.clock.monotonicMs()), ({ service }) => service);
+    const learned = Map.groupBy(this.#learnedNow(), ({ global }) => global.service);
+    return Array.from(this.#services, ([key, service]) =>
+      service.state({ denialsCached: cached.get(key)?.length ?? 0, limitsLearned: learned.get(key)?.length ?? 0 }),
     );
-    return Array.from(this.#services, ([key, service]) => service.state(cached.get(key)?.length));
+  }
+
+  #learnedNow(): Iterable<LearnedEntry> {
+    return this.#learned.list(this.#options.clock.monotonicMs());
   }
 
   /** Records that a service responded to another worker after it was unavailable. */
@@ -163,6 +167,7 @@ export class GlobalLimiter {
   #retire(key: string, service: ServiceClient): void {
     const timer = this.#options.clock.setTimer(retirementMs, () => {
       this.#retired.delete(key);
+      this.#learned.forget(key);
       service.close();
     });
     this.#retired.set(key, { service, timer });

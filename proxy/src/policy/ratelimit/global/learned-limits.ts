@@ -5,10 +5,16 @@
 import type { GlobalDescriptor, GlobalLimit } from "../../../ir/global-limit.ts";
 import type { LimitUnit, LocalLimit } from "../../../ir/limit.ts";
 import { BoundedCache } from "./bounded-cache.ts";
-import { keyOf, overrideKeyOf, type RequestDescriptor } from "./descriptors.ts";
+import { keyOf, namespaceOf, overrideKeyOf, type RequestDescriptor } from "./descriptors.ts";
 import type { RateLimitResponse } from "./messages.ts";
 
-const maxLearned = 10_000;
+/**
+ * What all services of a worker may have. A service reports limits for the values that clients choose. The namespaces of the
+ * policies share it, so that the clients of one do not remove what another's service has reported.
+ */
+const bounds = { maxItems: 50_000, maxBytes: 16 * 1024 * 1024 } as const;
+/** Bytes of an entry beside its texts, with its place in the cache. */
+const entryBytes = 400;
 /** A limit is forgotten a day after it was last learned. */
 const expiryMs = 86_400_000;
 /** Longer windows than a week count as a week: no outage lasts longer, and the counters do not support longer ones. */
@@ -27,18 +33,18 @@ export interface LearnedEntry {
   readonly windowSeconds: number;
 }
 
-/** The limits that one service has reported to this worker: at most 10,000, each for a day after its last report. */
+/** The limits that the services have reported to this worker: at most 16 MiB, each for a day after its last report. */
 export class LearnedLimits {
-  readonly #limits = new BoundedCache<LearnedEntry>({ maxItems: maxLearned });
+  readonly #limits = new BoundedCache<LearnedEntry>(bounds);
 
-  /** The number of descriptor values with a known limit. */
-  get size(): number {
-    return this.#limits.size;
+  /** Returns the limits, for operators. */
+  list(nowMs: number): Iterable<LearnedEntry> {
+    return this.#limits.values(nowMs);
   }
 
-  /** Returns at most `max` of the limits, for operators. */
-  list(nowMs: number, max: number): readonly LearnedEntry[] {
-    return this.#limits.values(nowMs, max);
+  /** Removes what a service has reported. @param service its key. */
+  forget(service: string): void {
+    this.#limits.deleteWhere(({ global }) => global.service === service);
   }
 
   /**
@@ -67,7 +73,8 @@ export class LearnedLimits {
       if (known?.requestsPerUnit === requestsPerUnit && known.windowSeconds === windowSeconds) continue;
       const values = descriptor.entries.map(({ value }) => truncate(value));
       const learned = { global, descriptor: descriptor.compiled.descriptor, values, requestsPerUnit, windowSeconds };
-      this.#limits.set(key, learned, nowMs + expiryMs);
+      const bytes = values.reduce((sum, value) => sum + value.length, entryBytes + key.length);
+      this.#limits.set(key, learned, { owner: namespaceOf(global), expiresMs: nowMs + expiryMs, bytes });
     }
   }
 
@@ -81,8 +88,8 @@ export class LearnedLimits {
 }
 
 /** Requests with the same values may have different overrides, and none may get the limit of another. */
-function learnedKeyOf({ domain }: GlobalLimit, descriptor: RequestDescriptor): string {
-  return keyOf(domain, descriptor) + overrideKeyOf(descriptor);
+function learnedKeyOf({ service, domain }: GlobalLimit, descriptor: RequestDescriptor): string {
+  return `${service}\n${keyOf(domain, descriptor)}${overrideKeyOf(descriptor)}`;
 }
 
 /** Returns a copy: a part of a header, which an expression reads, would keep the whole header in memory. */

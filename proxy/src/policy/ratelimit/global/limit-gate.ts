@@ -25,10 +25,12 @@ import {
   type DescribedRequest,
   describeRequest,
   keyOf,
+  namespaceOf,
   overrideKeyOf,
   type RequestDescriptor,
 } from "./descriptors.ts";
 import { areValuesTooLong } from "./call-size.ts";
+import type { LearnedLimits } from "./learned-limits.ts";
 import type { RateLimitRequest, RateLimitResponse } from "./messages.ts";
 import type { CallWatcher } from "./call-watcher.ts";
 import type { ObserveCall, ServiceOutcome } from "./service-call.ts";
@@ -43,6 +45,8 @@ export interface GateServices {
   readonly counters: CounterTable;
   /** Denials of all services, by service and descriptors. */
   readonly denials: BoundedCache<CachedDenial>;
+  /** Limits that services have reported, for when they are unavailable. */
+  readonly learned: LearnedLimits;
 }
 
 /** A denial that later requests with the same descriptors get without a call. */
@@ -352,7 +356,7 @@ export class LimitGate {
   /** Learns only limits that can be used: the policy's own fallback takes precedence over learned limits. */
   #learn(plan: PlannedCall | undefined, response: RateLimitResponse, nowMs: number): void {
     if (plan === undefined || this.limit.failureMode !== "Local" || !this.#fallback.isEmpty) return;
-    this.#client.learned.learn(this.limit, plan.descriptors, response, nowMs);
+    this.#services.learned.learn(this.limit, plan.descriptors, response, nowMs);
   }
 
   /** @param called the descriptors of the call that was denied. */
@@ -375,7 +379,8 @@ export class LimitGate {
     // A copy, since the body is a part of the whole message.
     const kept = { ...response, rawBody: rawBody && Buffer.from(rawBody) };
     const cached = { service: this.limit.service, denial: { ...denial, response: kept } };
-    this.#services.denials.set(key, cached, expiresMs, key.length + bytesOf(response));
+    const owner = namespaceOf(this.limit);
+    this.#services.denials.set(key, cached, { owner, expiresMs, bytes: key.length + bytesOf(response) });
   }
 
   #cachedDenial(described: DescribedRequest): GlobalDenial | undefined {
@@ -407,7 +412,7 @@ export class LimitGate {
     const { clock, counters } = this.#services;
     const nowMs = clock.monotonicMs();
     if (!this.#fallback.isEmpty) return this.#resultOf("fallback", this.#fallback.decide(view, nowMs), described);
-    const limits = this.#client.learned.limitsOf(this.limit, described.descriptors, nowMs);
+    const limits = this.#services.learned.limitsOf(this.limit, described.descriptors, nowMs);
     if (limits.length === 0) return allowed("failureMode", described);
     return this.#resultOf("learned", compileLimits(limits, counters, "global").decide(view, nowMs), described);
   }

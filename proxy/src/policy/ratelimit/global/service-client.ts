@@ -7,7 +7,6 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import { WireError } from "@gatewayproxy/protos/wire-reader";
 import { CircuitBreaker } from "./circuit-breaker.ts";
 import { ChargeDelivery } from "./charge-delivery.ts";
-import { LearnedLimits } from "./learned-limits.ts";
 import type { RateLimitRequest } from "./messages.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
 import { decodeRateLimitResponse, encodeRateLimitRequest } from "./rate-limit-codec.ts";
@@ -74,6 +73,9 @@ export interface ServiceState {
   readonly identity?: ServiceIdentity;
 }
 
+/** What a worker keeps of the responses of a service. */
+type Kept = Pick<ServiceState, "denialsCached" | "limitsLearned">;
+
 /**
  * The service counts as overloaded after this many decisions in a row that fail with RESOURCE_EXHAUSTED, over at least
  * this time.
@@ -103,8 +105,6 @@ const breakerIsOpen = callFailure("unavailable", "the circuit breaker is open");
 export class ServiceClient {
   readonly #options: ServiceClientOptions;
   readonly #breaker: CircuitBreaker;
-  /** Limits that the service reported, for when it is unavailable. */
-  readonly learned = new LearnedLimits();
   readonly #charges: ChargeDelivery;
   /** A charge has been the probe since the breaker last changed. */
   #hasProbedByCharge = false;
@@ -234,9 +234,9 @@ export class ServiceClient {
    * Returns the state for operators. The first call starts the identification of the service's program, so that the
    * service gets these extra calls only if an operator reads the state.
    *
-   * @param denialsCached as `ServiceState.denialsCached`.
+   * @param kept what the worker has of the service, as in `ServiceState`.
    */
-  state(denialsCached = 0): ServiceState {
+  state(kept: Kept = { denialsCached: 0, limitsLearned: 0 }): ServiceState {
     const { isOpen } = this.#breaker;
     if (!isOpen) void this.#identify();
     const identity = this.#identity?.known;
@@ -249,8 +249,7 @@ export class ServiceClient {
       failuresInARow: this.#failuresInARow,
       ...(this.#respondedMs !== undefined && { respondedMs: this.#respondedMs }),
       chargesBuffered: this.#charges.size,
-      denialsCached,
-      limitsLearned: this.learned.size,
+      ...kept,
       ...(identity !== undefined && { identity }),
     };
   }

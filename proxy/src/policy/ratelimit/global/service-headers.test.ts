@@ -4,7 +4,7 @@ import type { DescriptorStatus, RateLimitResponse } from "./messages.ts";
 
 const limit = { requestsPerUnit: 10, windowSeconds: 60, name: "n".repeat(20) };
 const status: DescriptorStatus = { code: "OVER_LIMIT", limit, remaining: 0, resetMs: 1_000 };
-const headers = Array.from({ length: 10_000 }, (_, i) => ({ name: `x-${i}`, value: "v".repeat(100) }));
+const headers = Array.from({ length: 10_000 }, (_, i) => ({ name: `x-${i}`, value: "v".repeat(200) }));
 const response: RateLimitResponse = {
   overallCode: "OVER_LIMIT",
   statuses: Array.from({ length: 10_000 }, () => status),

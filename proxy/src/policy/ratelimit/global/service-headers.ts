@@ -144,6 +144,8 @@ const maxLimitLength = 1_024;
  * header sections.
  */
 const maxAddedLength = 8 * 1_024;
+/** Maximum number of these fields; many servers and clients accept a hundred in a message. */
+const maxAddedFields = 64;
 
 function shareOf({ remaining, limit }: DescriptorStatus): number {
   return remaining / Math.max(1, limit?.requestsPerUnit ?? 1);
@@ -163,12 +165,15 @@ function withReset(headers: readonly string[], remainingMs: number | undefined):
   return at === 0 || remainingMs === undefined ? headers : headers.with(at, String(wholeSeconds(remainingMs, 0)));
 }
 
-/** Returns the headers with `retry-after` reduced by `passedMs`. A date is left unchanged. */
+/** Returns the headers with `retry-after` reduced by `passedMs`, at most ten years. A date is left unchanged. */
 function withRetryAfter(headers: readonly string[], passedMs: number): readonly string[] {
   const at = headers.indexOf("retry-after") + 1;
-  const seconds = at === 0 ? Number.NaN : Number(headers[at]);
+  const seconds = at === 0 ? Number.NaN : Math.min(Number(headers[at]), maxRetryAfterSeconds);
   return Number.isFinite(seconds) ? headers.with(at, String(wholeSeconds(seconds * 1_000 - passedMs, 1))) : headers;
 }
+
+/** The longest reset of a status, too. */
+const maxRetryAfterSeconds = 10 * 31_536_000;
 
 function wholeSeconds(ms: number, least: number): number {
   return Math.max(least, Math.ceil(ms / 1_000));
@@ -182,9 +187,10 @@ const uniqueFields: ReadonlySet<string> = new Set([
   "retry-after",
   "content-type",
 ]);
-/** Fields of the message framing and the connection, which the gateway sets itself. */
+/** Fields of the message framing and the connection, which the gateway sets itself, and those that change how a request is read. */
 const framing: ReadonlySet<string> = new Set([
   ...["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "te", "trailer"],
+  ...["expect", "http2-settings"],
   ...["content-length", "content-encoding", "host", "date"],
 ]);
 
@@ -214,7 +220,7 @@ const noFields = { limitHeaders: none, otherHeaders: none };
 
 /**
  * Splits the fields by family. Names are in lower case. Leaves out fields that are invalid, repeated, dropped by
- * `isDropped`, or beyond `maxAddedLength`.
+ * `isDropped`, or beyond `maxAddedLength` or `maxAddedFields`.
  */
 function splitHeaders(
   headers: readonly HeaderValue[],
@@ -226,8 +232,10 @@ function splitHeaders(
   let remainingLength = maxAddedLength;
   for (const { name, value } of headers) {
     if (isDropped(name) || !tokenPattern.test(name) || !valuePattern.test(value)) continue;
+    if (numericFields.get(name)?.test(value.trim()) === false) continue;
     const list = limitFamily.has(name) ? limitHeaders : otherHeaders;
     if (remainingLength < name.length + value.length || isRepeated(list, name, value)) continue;
+    if (limitHeaders.length + otherHeaders.length === 2 * maxAddedFields) break;
     remainingLength -= name.length + value.length;
     list.push(name, value);
   }
@@ -237,6 +245,19 @@ function splitHeaders(
 /** RFC 9110 §5.6.2 and §5.5; values are sent in latin1. */
 const tokenPattern = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
 const valuePattern = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/**
+ * The forms of fields that clients read as numbers. A value of another form is left out, since clients would wait for ever, or
+ * not at all.
+ */
+const numericFields: ReadonlyMap<string, RegExp> = new Map([
+  // Seconds, also with decimals, which are rounded up; or a date (RFC 9110 §5.6.7).
+  ["retry-after", /^(?:\d{1,15}(?:\.\d{1,9})?|[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT)$/],
+  // The limit, and in the format of Envoy more limits and their windows.
+  ["x-ratelimit-limit", /^\d{1,15}(?:$| *[,;])/],
+  ["x-ratelimit-remaining", /^\d{1,15}$/],
+  ["x-ratelimit-reset", /^\d{1,15}(?:\.\d{1,9})?$/],
+]);
 
 function isRepeated(list: readonly string[], name: string, value: string): boolean {
   for (let at = 0; at < list.length; at += 2) {
