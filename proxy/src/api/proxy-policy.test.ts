@@ -221,7 +221,7 @@ describe("a policy", () => {
     [
       "a target of another kind",
       { targetRefs: [{ ...target, kind: "Service" }] },
-      'spec.targetRefs[0].kind: found "Service", accepted is one of "HTTPRoute", "GRPCRoute", "Gateway"',
+      'spec.targetRefs[0].kind: found "Service", accepted is one of "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", "Gateway"',
     ],
     [
       "a target of another group",

@@ -4,6 +4,7 @@
  */
 import { calendarUnits, isTimeZone } from "@gatewayproxy/runtime/calendar";
 import { microUnitsOf } from "@gatewayproxy/runtime/money";
+import { routeKinds } from "@gatewayproxy/runtime/route-key";
 import * as z from "zod";
 import { maxExpressionLength } from "../cel/expression.ts";
 import { type AuthenticationSpec, authentication } from "./authentication.ts";
@@ -28,7 +29,7 @@ import { usageChunk, usageChunkMeaning } from "./usage-chunk.ts";
 
 const targetRef = strictObject({
   group: z.literal(gatewayGroup).describe("Group of the target."),
-  kind: z.enum(["HTTPRoute", "GRPCRoute", "Gateway"]).describe("Kind of the target."),
+  kind: z.enum([...routeKinds, "Gateway"]).describe("Kind of the target."),
   name: objectName.describe("Name of the target, in the namespace of the policy."),
   sectionName: sectionName
     .optional()
@@ -453,8 +454,6 @@ export interface ProxyPolicy extends Immutable<z.output<typeof proxyPolicySchema
 }
 
 type TargetKind = z.output<typeof targetRef>["kind"];
-
-const routeKinds = ["HTTPRoute", "GRPCRoute"] as const;
 
 const readableRef = z.object({
   group: z.literal(gatewayGroup).catch(gatewayGroup),

@@ -212,7 +212,10 @@ export type BackendRef =
   /** Responds with 500 to its share of the traffic. */
   | { readonly kind: "invalid"; readonly weight: number; readonly reason: string };
 
-/** `Service/namespace/name:port`, `Backend/namespace/name` (both with ` over HTTP/2` for GRPCRoutes), or `address/host:port` of a rate limit service. */
+/**
+ * `Service/namespace/name:port`, `Backend/namespace/name` (both with ` over HTTP/2` for GRPCRoutes, ` over TCP` and ` over UDP` for
+ * stream routes), or `address/host:port` of a rate limit service.
+ */
 export type BackendKey = string;
 
 /** A backend and its endpoints. */
@@ -223,8 +226,11 @@ export interface Backend {
   readonly name: string;
   /** Ready endpoints; where there is none the response is a 503. A host name represents all its addresses. */
   readonly endpoints: readonly Endpoint[];
-  /** Absent: HTTP/1.1. HTTP/2 is used with prior knowledge, or agreed on by ALPN with TLS. */
-  readonly protocol?: "h2";
+  /**
+   * Absent: HTTP/1.1. HTTP/2 is used with prior knowledge, or agreed on by ALPN with TLS. `tcp` and `udp`: only stream routes
+   * refer to the backend, and no protocol is agreed on.
+   */
+  readonly protocol?: "h2" | "tcp" | "udp";
   /** Absent: plain text. */
   readonly tls?: UpstreamTls;
   /** Present on an `ai` Backend with one provider. */

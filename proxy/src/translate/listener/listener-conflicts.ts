@@ -53,7 +53,7 @@ export function* findConflicts(claims: readonly Claim[]): Steps<ReadonlyMap<stri
 export function* findOverlaps(claims: readonly Claim[]): Steps<ReadonlySet<string>> {
   const bySocket = new Map<string, Claim[]>();
   for (const claim of claims) {
-    if (claim.listener.protocol !== "HTTPS") continue;
+    if (wireFormat(claim.listener.protocol) !== "tls") continue;
     for (const socket of socketsOf(claim)) {
       const claimants = bySocket.get(socket);
       if (claimants === undefined) bySocket.set(socket, [claim]);
@@ -105,9 +105,10 @@ function wildcardsAbove(hostname: string | undefined, wildcards: ReadonlyMap<str
   return above;
 }
 
-/** Returns the sockets of a claim. */
-function socketsOf({ place, addresses, listener }: Claim): readonly string[] {
-  return addresses.map((address) => `${place} ${address ?? "*"} ${listener.port}`);
+/** Returns the sockets of a claim. A port of UDP is another one than that of TCP. */
+function socketsOf({ place, addresses, listener: { port, protocol } }: Claim): readonly string[] {
+  const socket = protocol === "UDP" ? `${port}/UDP` : String(port);
+  return addresses.map((address) => `${place} ${address ?? "*"} ${socket}`);
 }
 
 function occupants(sockets: Map<string, Occupants>, key: string): Occupants {
@@ -118,15 +119,16 @@ function occupants(sockets: Map<string, Occupants>, key: string): Occupants {
   return fresh;
 }
 
-/** The claims of a socket that can conflict with others: those with a supported protocol. */
+/** The claims of a socket that can conflict with others: those with a known protocol. */
 class Occupants {
   readonly #byFormat = new Map<WireFormat | undefined, Set<Claim>>();
   readonly #byHostname = new Map<string | undefined, Set<Claim>>();
 
   add(claim: Claim): void {
     const { protocol, hostname } = claim.listener;
-    if (!isServable(protocol)) return;
-    setOf(this.#byFormat, wireFormat(protocol)).add(claim);
+    const format = wireFormat(protocol);
+    if (format === undefined) return;
+    setOf(this.#byFormat, format).add(claim);
     setOf(this.#byHostname, hostname).add(claim);
   }
 
@@ -168,6 +170,10 @@ function findConflict(claim: Claim, socket: Occupants): Finding<ConflictReason> 
   }
   const twin = socket.twinOf(claim);
   if (twin === undefined) return undefined;
+  if (format === "any") {
+    const message = `port ${port} is also claimed by ${nameFor(claim, twin)}, and a ${protocol} listener has a port alone`;
+    return { reason: "ProtocolConflict", message, path: [] };
+  }
   const host = hostname === undefined ? "every hostname" : `hostname ${hostname}`;
   const message = `port ${port} and ${host} are also claimed by ${nameFor(claim, twin)}`;
   return { reason: "HostnameConflict", message, path: [] };
@@ -179,7 +185,7 @@ function nameFor({ namespace }: Claim, other: Claim): string {
 
 type WireFormat = "plain" | "tls" | "any";
 
-/** The format of the first byte on a TCP connection. Listeners with different formats cannot share a port. */
+/** The format of the first bytes of a client. Listeners with different formats cannot share a port. */
 function wireFormat(protocol: string): WireFormat | undefined {
   switch (protocol) {
     case "HTTP":
@@ -188,12 +194,9 @@ function wireFormat(protocol: string): WireFormat | undefined {
     case "TLS":
       return "tls";
     case "TCP":
+    case "UDP":
       return "any";
     default:
       return undefined;
   }
-}
-
-function isServable(protocol: string): boolean {
-  return protocol === "HTTP" || protocol === "HTTPS";
 }
