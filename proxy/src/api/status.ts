@@ -156,8 +156,8 @@ export type BackendTlsCondition = ConditionsOf<{
 /** Conditions of a ProxyPolicy at one target. */
 export type PolicyCondition = ConditionsOf<{
   Accepted: "Valid" | "PartiallyValid" | "Invalid";
-  /** Shadowed: no request can reach the target. */
-  Attached: "Attached" | "TargetNotFound" | "Pending" | "TooManyLimits" | "Shadowed";
+  /** Shadowed: no request can reach the target. NotApplicable: the policy limits requests, and the target has connections, or the reverse. */
+  Attached: "Attached" | "TargetNotFound" | "Pending" | "TooManyLimits" | "Shadowed" | "NotApplicable";
   /** Present only when true: counters of windows of days or longer end with the proxy. */
   VolatileCounters: "NoStateDirectory";
 }>;

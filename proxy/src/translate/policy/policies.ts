@@ -13,6 +13,7 @@ import type { GatewayState, ResolvedGateways } from "../gateway/gateways.ts";
 import { memoised } from "../memoised.ts";
 import { type GlobalState, globalLimitAt, translateGlobal } from "./global-limits.ts";
 import { AuthenticatedTargets } from "./authenticated-targets.ts";
+import { type Inapplicable, inapplicableParts } from "./applicability.ts";
 import { Buckets } from "./buckets.ts";
 import { type CredentialDemand, LimitBudget, noCredentialDemand } from "./limit-budget.ts";
 import { localLimits, type Sharing } from "./limits.ts";
@@ -32,11 +33,13 @@ export interface TargetState {
   readonly targetRef: PolicyTargetRef;
   /** Why it is not attached there; undefined if it is. */
   readonly rejection: TargetRejection | undefined;
+  /** The parts of the policy that do not apply there; undefined if all do. */
+  readonly inapplicable: Inapplicable | undefined;
   /** As `TranslationContext.forgetfulPlaces`, of those that serve the target. */
   readonly forgetfulPlaces: readonly string[];
 }
 
-type TargetRejection = Finding<"TargetNotFound" | "Pending" | "TooManyLimits" | "Shadowed">;
+type TargetRejection = Finding<"TargetNotFound" | "Pending" | "TooManyLimits" | "Shadowed" | "NotApplicable">;
 
 /** A rejection without the path of its target. */
 type Unattached = Omit<TargetRejection, "path">;
@@ -107,26 +110,36 @@ export function* attachPolicies(
       const name = `${namespace}/${targetRef.name}`;
       const target = targetKey(targetRef.kind, name, targetRef.sectionName);
       const places = placesOf(policy, targetRef);
+      const gateway = targetRef.kind === "Gateway" ? gateways.ours.get(name) : undefined;
+      const inapplicable = inapplicableParts(policy, targetRef, gateway);
       const own = {
         ...limitsOf(policy, global, target, { readyReplicas, inBucket }),
         authentication: authentication === undefined ? [] : [{ ...authentication.authentication, target }],
-        closedBy,
+        // Connections that nobody authenticates must not be served as if they were.
+        closedBy: inapplicable?.needsAuthentication === true ? [nameKey(policy)] : closedBy,
       };
       const excess = limits.add({ policy, target, places, limits: own, closes, demand });
       const unattached: Unattached | undefined =
         excess === undefined
-          ? resolveTarget(name, targetRef, { gateways, routes, conflicts, streamConflicts }, hint)
+          ? (resolveTarget(name, targetRef, { gateways, routes, conflicts, streamConflicts }, hint) ??
+            notApplicable(inapplicable))
           : { reason: "TooManyLimits", message: excess };
       return {
         targetRef,
         rejection: unattached && { ...unattached, path: ["spec", "targetRefs", index] },
+        inapplicable,
         forgetfulPlaces: places.filter((place) => forgetfulPlaces.has(place)),
       };
     });
     return {
       ...{ policy, targets, global, refusedPolicies },
       authenticates: authentication !== undefined,
-      findings: [...(authentication?.findings ?? []), ...findings, ...authenticated.findingsOf(policy)],
+      findings: [
+        ...(authentication?.findings ?? []),
+        ...findings,
+        ...authenticated.findingsOf(policy),
+        ...targets.flatMap(findingOfInapplicable),
+      ],
     };
   });
   return { policies: attached, limits };
@@ -301,6 +314,31 @@ function shadowed(
   const isReached = rule === undefined ? !isWhollyShadowed(route, own) : own.every(({ isReachable }) => isReachable);
   if (own.length === 0 || isReached) return undefined;
   return { reason: "Shadowed", message: `it limits no request: ${conflicts.describeForOwner(route, own)}` };
+}
+
+/** Returns why a policy is not attached of which nothing applies, or not the authentication. */
+function notApplicable(inapplicable: Inapplicable | undefined): Unattached | undefined {
+  if (inapplicable === undefined) return undefined;
+  const { isWhole, needsAuthentication, reason } = inapplicable;
+  if (needsAuthentication) {
+    return {
+      reason: "NotApplicable",
+      message: `${reason}; all connections are closed, since nothing can authenticate them`,
+    };
+  }
+  return isWhole ? { reason: "NotApplicable", message: reason } : undefined;
+}
+
+/** Returns the finding of a target to which a part of the policy does not apply. */
+function findingOfInapplicable(
+  { targetRef, rejection, inapplicable }: TargetState,
+  index: number,
+): readonly Finding<"Invalid">[] {
+  // A policy may be for all routes of a Gateway, each part for those of its kind.
+  const isSplit = targetRef.kind === "Gateway" && targetRef.sectionName === undefined;
+  if (inapplicable === undefined || isSplit || rejection !== undefined) return [];
+  const message = `${inapplicable.reason}; ${inapplicable.parts.join(", ")} ${inapplicable.parts.length === 1 ? "has" : "have"} no effect there`;
+  return [{ reason: "Invalid", message, path: ["spec", "targetRefs", index] }];
 }
 
 function missing(message: string): Unattached {
