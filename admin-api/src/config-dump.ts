@@ -306,7 +306,7 @@ const localEntry = z.object({
   counts: localCounts,
   amount: count,
   burst: count,
-  unit: limitUnit.optional().describe("Absent for `concurrent`."),
+  unit: limitUnit.optional().describe("Absent for `concurrent` and `connections`."),
   every: count.default(1).describe("Length of a window in units."),
   ...limitWindow,
   bucket: z.string().optional().describe("Counter that the entries of this name in the namespace share."),

@@ -48,8 +48,12 @@ export class OpeningSocket {
   ): void {
     const { session } = sessions;
     try {
-      const target = { host, port, tls, addresses, protocol: protocol ?? "http/1.1", session } as const;
-      const socket = openSocket(target, (selected) => this.#onConnect(socket, selected));
+      const isStream = protocol === "tcp";
+      const offered = protocol === "h2" ? protocol : "http/1.1";
+      const target = { host, port, tls, addresses, session, allowHalfOpen: isStream } as const;
+      const socket = openSocket({ ...target, protocol: isStream ? undefined : offered }, (selected) =>
+        this.#onConnect(socket, selected),
+      );
       this.#socket = socket.on("error", this.#onError).once("close", this.#onClose);
       if (tls !== undefined) socket.on("session", (next: Buffer) => (sessions.session = next));
     } catch (error) {
