@@ -13,7 +13,9 @@ import type { ConfigurationState } from "./input.ts";
 export function* dumpBinds({ snapshot, failures }: ConfigurationState): Steps<readonly DumpedBind[]> {
   const binds: DumpedBind[] = [];
   for (const { address, port, transport, listeners, streams = [] } of snapshot.binds) {
-    const failure = failures.find((candidate) => candidate.address === address && candidate.port === port);
+    const failure = failures.find(
+      (candidate) => candidate.address === address && candidate.port === port && candidate.transport === transport,
+    );
     binds.push({
       key: renderSocketAddress({ host: address ?? "*", port }) + (transport === "UDP" ? "/udp" : ""),
       ...(address !== undefined && { address }),
