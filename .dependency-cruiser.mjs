@@ -57,7 +57,7 @@ const proxy = {
   streams: {
     layers: ["ir", "cel", "routing", "policy", "upstream", "telemetry", "listen"],
     packages: [],
-    core: ["net"],
+    core: ["dgram", "net"],
   },
   // filters, routing: the forms of fields and paths that the later layers rely on, and the table of host names.
   listen: { layers: ["ir", "routing", "filters"], packages: [] },

@@ -68,10 +68,11 @@ describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
       host: "127.0.0.1",
       port: gateway.port(),
       ca,
-      allowHalfOpen: true,
       ...name,
       ...options,
     } as ConnectionOptions);
+    // Not an option of TLS clients by its types.
+    socket.allowHalfOpen = true;
     onTestFinished(() => void socket.destroy());
     return new Promise((resolve, reject) => {
       socket.once("secureConnect", () => resolve(socket));

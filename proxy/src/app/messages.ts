@@ -162,8 +162,8 @@ export type ToWorker =
   | { readonly kind: "leave" }
   /** The last `accessLines` are written, except `lost` ones. */
   | { readonly kind: "accessLinesWritten"; readonly lost: number }
-  /** Finish the requests in progress, then exit. */
-  | { readonly kind: "drain" };
+  /** Finish the requests in progress, then exit. Relayed connections and sessions are closed after `withinMs`. */
+  | { readonly kind: "drain"; readonly withinMs: number };
 
 /** A message of a worker to the main thread. `drained` is the last one. */
 export type FromWorker =

@@ -1,9 +1,9 @@
 /** Decides by the limits of a stream route whether a connection or a session may begin, and holds its place until its end. */
-import type { RequestView } from "../cel/request-view.ts";
 import { RequestWork } from "../cel/request-work.ts";
 import type { LocalDenial } from "../policy/ratelimit/denial.ts";
 import type { CounterReservation } from "../policy/ratelimit/counter-reservation.ts";
 import type { StreamRecord } from "../telemetry/stream-record.ts";
+import { streamView } from "../telemetry/stream-view.ts";
 import type { CompiledStreamRoute } from "./compiled-stream-route.ts";
 import type { StreamServices } from "./stream-services.ts";
 
@@ -18,29 +18,11 @@ export type Admission =
 export function admit(route: CompiledStreamRoute, record: StreamRecord, services: StreamServices): Admission {
   if (route.limits.isEmpty) return { kind: "admitted", place: undefined };
   const { clock, ipv6PrefixLength } = services;
-  const decision = route.limits.decide(viewOf(record, ipv6PrefixLength), clock.monotonicMs());
+  const view = { ...streamView(record), ipv6PrefixLength, work: new RequestWork() };
+  const decision = route.limits.decide(view, clock.monotonicMs());
   record.decisions = decision.report.decisions;
   if (decision.kind === "allowed") return { kind: "admitted", place: decision.reservation };
   const denial = decision.kind === "denied" ? decision.by : undefined;
   if (denial !== undefined) services.onDenied(record, denial);
   return { kind: "denied", denial };
-}
-
-/** Returns the view of expressions: all that reads a request has no value, so that it neither names a counter nor exempts from it. */
-export function viewOf(record: StreamRecord, ipv6PrefixLength: number): RequestView {
-  const { sourceAddress, serverName, route = "", gateway = "" } = record;
-  return {
-    isConnection: true,
-    method: "",
-    path: "",
-    authority: "",
-    scheme: "",
-    rawHeaders: [],
-    sourceAddress,
-    serverName,
-    ipv6PrefixLength,
-    route,
-    gateway,
-    work: new RequestWork(),
-  };
 }
