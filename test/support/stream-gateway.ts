@@ -24,7 +24,7 @@ export interface StreamGateway {
   /** Those that have ended, in the order of their ends. */
   readonly records: readonly StreamRecord[];
   /** Why datagrams were dropped. */
-  readonly dropped: readonly DropReason[];
+  readonly dropped: DropReason[];
   readonly shed: readonly ShedReason[];
   /** Bytes as they were counted while the connections were open: received and sent. */
   readonly counted: { received: number; sent: number };
