@@ -34,7 +34,10 @@ async function serve(limits: readonly LocalLimit[], options: StreamGatewayOption
   });
   const backend = streamBackend("a", [port]);
   const route = streamRoute("a", [backend], { limits });
-  const gateway = await startStreams({ binds: [streamBind([streamListener("TCP", [route])])], backends: [backend] }, options);
+  const gateway = await startStreams(
+    { binds: [streamBind([streamListener("TCP", [route])])], backends: [backend] },
+    options,
+  );
   const held = (): Promise<Socket> => Promise.resolve(accepted.at(-1) as Socket);
   return { gateway, held };
 }
@@ -87,7 +90,9 @@ test("a connection that cannot be connected frees its place", async () => {
   const gateway = await startStreams({ binds: [streamBind([streamListener("TCP", [route])])], backends: [backend] });
   for (let at = 0; at < 3; at++) {
     const ended = gateway.ended();
-    await openTcp(gateway.port()).then(readAll).catch(() => undefined);
+    await openTcp(gateway.port())
+      .then(readAll)
+      .catch(() => undefined);
     expect(await ended).toMatchObject([{ reason: "NoReadyEndpoint" }]);
   }
 });

@@ -10,7 +10,6 @@ import { maxExpressionLength } from "../cel/expression.ts";
 import { type AuthenticationSpec, authentication } from "./authentication.ts";
 import { celExpression, checkExpression } from "./cel.ts";
 import { globalRateLimit } from "./global-rate-limit.ts";
-import type { LocalLimit } from "../ir/limit.ts";
 import { deniedResponse, headerFamilies } from "./limit-response.ts";
 import { namespacedMetadata, readableMetadata, strictResource } from "./metadata.ts";
 import { gatewayGroup, proxyGroup } from "./names.ts";
@@ -392,7 +391,7 @@ export function countsOf({
   concurrent,
   connections,
   spend: money,
-}: Pick<EntryFields, "tokens" | "concurrent" | "connections" | "spend">): LocalLimit["counts"] {
+}: Pick<EntryFields, "tokens" | "concurrent" | "connections" | "spend">): (typeof localAmounts)[number] {
   if (tokens !== undefined) return "tokens";
   if (money !== undefined) return "spend";
   if (connections !== undefined) return "connections";

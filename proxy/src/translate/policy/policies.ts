@@ -24,9 +24,9 @@ import type { FindingOf } from "../status/findings-table.ts";
 import { nameKey, sortByAge } from "../index/object-names.ts";
 import { isWhollyShadowed, type ResolvedConflicts } from "../route/route-conflicts.ts";
 import { isServed } from "../route/rules.ts";
-import { type AnyRouteState, indexRoutes, isAcceptedBy, type RouteState } from "../route/routes.ts";
+import { type AnyRouteState, indexRoutes, isAcceptedBy, isStreamState, type RouteState } from "../route/routes.ts";
 import type { StreamConflicts } from "../route/stream-conflicts.ts";
-import { isStreamState, type StreamRouteState } from "../route/stream-routes.ts";
+import type { StreamRouteState } from "../route/stream-routes.ts";
 
 /** A policy at one of its targets. */
 export interface TargetState {

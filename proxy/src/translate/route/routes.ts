@@ -13,7 +13,7 @@ import { sortByAge } from "../index/object-names.ts";
 import { backendRefsOf } from "../reference/references.ts";
 import { KindConflicts } from "./kind-conflicts.ts";
 import { isServed, type RuleResource, type RuleState, translateRule } from "./rules.ts";
-import { isStreamRoute, isStreamState, type StreamRouteState, translateStreamRules } from "./stream-routes.ts";
+import { isStreamRoute, type StreamRouteState, translateStreamRules } from "./stream-routes.ts";
 
 /** An HTTPRoute or a GRPCRoute with its parents and rules. */
 export interface RouteState {
@@ -78,6 +78,11 @@ export function* resolveRoutes(
     return { route, parents: conflicts.resolve(route, attached.parents, isSupported), rules, isSupported };
   });
   return { routes: states.filter(isRequestState), streams: states.filter(isStreamState), problems };
+}
+
+/** Whether the state of a route is that of a stream route. */
+export function isStreamState(state: AnyRouteState): state is StreamRouteState {
+  return isStreamRoute(state.route);
 }
 
 function isRequestState(state: AnyRouteState): state is RouteState {

@@ -5,7 +5,6 @@ import type { Backend, BackendRef } from "../../ir/snapshot.ts";
 import type { BackendReferences } from "../backend/backends.ts";
 import type { FindingOf } from "../status/findings-table.ts";
 import type { ParentState } from "./attachment.ts";
-import type { AnyRouteState } from "./routes.ts";
 import { backendRefOf } from "./rules.ts";
 
 /** A rule of a stream route. */
@@ -34,11 +33,6 @@ export interface StreamRouteState {
 /** Whether a route relays streams. */
 export function isStreamRoute(route: AnyRoute): route is StreamRouteResource {
   return isStreamRouteKind(route.kind);
-}
-
-/** Whether the state of a route is that of a stream route. */
-export function isStreamState(state: AnyRouteState): state is StreamRouteState {
-  return isStreamRoute(state.route);
 }
 
 /** Translates the rules of a stream route. */
