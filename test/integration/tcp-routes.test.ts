@@ -77,14 +77,14 @@ describe("a TCP listener", () => {
     const received = Promise.withResolvers<string>();
     const { gateway } = await startRelay((socket) => {
       readAll(socket).then(received.resolve, received.reject);
-      socket.end("greeting");
+      socket.end("welcome");
     });
     const client = await openTcp(gateway.port());
     const ended = gateway.ended();
-    expect(await readAll(client)).toBe("greeting");
-    client.end("answer");
-    expect(await received.promise).toBe("answer");
-    expect(await ended).toMatchObject([{ reason: "BackendClosed", receivedBytes: 6, sentBytes: 8 }]);
+    expect(await readAll(client)).toBe("welcome");
+    client.end("reply");
+    expect(await received.promise).toBe("reply");
+    expect(await ended).toMatchObject([{ reason: "BackendClosed", receivedBytes: 5, sentBytes: 7 }]);
   });
 
   test("relays what the client has sent before the backend is connected, and its end", async () => {
@@ -156,7 +156,7 @@ function bindOf(...routes: readonly StreamRoute[]) {
 }
 
 /** The first text that comes. */
-async function greeting(client: Socket): Promise<string> {
+async function firstText(client: Socket): Promise<string> {
   const [text] = (await once(client, "data")) as [Buffer];
   return text.toString();
 }
@@ -174,9 +174,9 @@ describe("the backend of a connection", () => {
       binds: [bindOf(streamRoute("r", [refTo(a, 3), refTo(b, 1)]))],
       backends: [a, b],
     });
-    const greetings: string[] = [];
-    for (let at = 0; at < 8; at++) greetings.push(await greeting(await openTcp(gateway.port())));
-    expect(greetings.filter((name) => name === "a")).toHaveLength(6);
+    const names: string[] = [];
+    for (let at = 0; at < 8; at++) names.push(await firstText(await openTcp(gateway.port())));
+    expect(names.filter((name) => name === "a")).toHaveLength(6);
   });
 
   test("is that of the first route", async () => {
@@ -185,7 +185,7 @@ describe("the backend of a connection", () => {
       binds: [bindOf(streamRoute("r", [a]), streamRoute("s", [b]))],
       backends: [a, b],
     });
-    expect(await greeting(await openTcp(gateway.port()))).toBe("a");
+    expect(await firstText(await openTcp(gateway.port()))).toBe("a");
   });
 
   test("is another endpoint if the first one cannot be reached, and nothing of the client is lost", async () => {
@@ -258,7 +258,7 @@ describe("the backend of a connection", () => {
     const a = streamBackend("a", [port], { tls: { hostname: "a.example" } });
     const gateway = await startStreams({ binds: [bindOf(streamRoute("r", [a]))], backends: [a] });
     const ended = gateway.ended();
-    // What comes back is no ServerHello, so that the handshake with the backend fails.
+    // It returns no ServerHello, so that the handshake with the backend fails.
     expect(await outcomeOf(gateway.port())).toBe("ECONNRESET");
     expect(await ended).toMatchObject([{ reason: "UpstreamConnectFailure" }]);
   });
@@ -271,13 +271,13 @@ function withBackend(backend: Backend): readonly [readonly Backend[], StreamRout
 describe("an open connection", () => {
   async function openOn(gateway: StreamGateway, port?: number): Promise<Socket> {
     const client = await openTcp(gateway.port(port));
-    await greeting(client);
+    await firstText(client);
     return client;
   }
 
   async function stillEchoes(client: Socket): Promise<boolean> {
     client.write("more");
-    return (await greeting(client)) === "more";
+    return (await firstText(client)) === "more";
   }
 
   test("stays open while other routes and the weights of its own route change", async () => {
@@ -357,11 +357,11 @@ test("a drained gateway accepts no connections, and closes the open ones at the 
   const gateway = await startStreams({ binds: [bindOf(streamRoute("r", [a]))], backends: [a] });
   const port = gateway.port();
   const client = await openTcp(port);
-  await greeting(client);
+  await firstText(client);
   const drained = gateway.dataPlane.drain(5_000);
   await expect(openTcp(port)).rejects.toThrow("ECONNREFUSED");
   client.write("more");
-  expect(await greeting(client)).toBe("more");
+  expect(await firstText(client)).toBe("more");
   const ended = gateway.ended();
   gateway.clock.advance(5_000);
   await drained;

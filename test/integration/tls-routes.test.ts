@@ -80,7 +80,7 @@ describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
     });
   }
 
-  async function greeting(socket: Socket): Promise<string> {
+  async function firstText(socket: Socket): Promise<string> {
     const [text] = (await once(socket, "data")) as [Buffer];
     return text.toString();
   }
@@ -129,10 +129,10 @@ describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
       const [exact, wild] = [await tlsBackend("exact"), await tlsBackend("wild")];
       const routes = [tlsRoute("w", ["*.wild.example"], wild), tlsRoute("e", ["x.wild.example"], exact)];
       const gateway = await startTls([streamListener("TLS", routes)], [exact, wild]);
-      expect(await greeting(await openTls(gateway, "x.wild.example"))).toBe("exact");
+      expect(await firstText(await openTls(gateway, "x.wild.example"))).toBe("exact");
       const client = await openTls(gateway, "Y.wild.example");
       expect(client.getPeerCertificate().subjectaltname).toContain("a.example");
-      expect(await greeting(client)).toBe("wild");
+      expect(await firstText(client)).toBe("wild");
       const ended = gateway.ended();
       client.end();
       expect(await ended).toMatchObject([
@@ -173,13 +173,13 @@ describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
     test("serves clients without a name by a route without host names", async () => {
       const backend = await tlsBackend("a");
       const gateway = await startTls([streamListener("TLS", [streamRoute("r", [backend])])], [backend]);
-      expect(await greeting(await openTls(gateway, "", { checkServerIdentity: () => undefined }))).toBe("a");
+      expect(await firstText(await openTls(gateway, "", { checkServerIdentity: () => undefined }))).toBe("a");
     });
 
     test("ignores the TLS settings of the backend", async () => {
       const backend = await tlsBackend("a", { tls: { hostname: "other.example" } });
       const gateway = await startTls([streamListener("TLS", [tlsRoute("r", ["a.example"], backend)])], [backend]);
-      expect(await greeting(await openTls(gateway, "a.example"))).toBe("a");
+      expect(await firstText(await openTls(gateway, "a.example"))).toBe("a");
     });
 
     test("sends internal_error if no endpoint can be reached", async () => {
@@ -333,7 +333,7 @@ describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
         clientValidation: { authorities: [authority.authority.cert], mode: "AllowValidOnly" },
       });
       const { cert, key } = authority.issue("client", "DNS:client.example");
-      expect(await greeting(await openTls(gateway, "b.example", { cert, key }))).toContain("plain");
+      expect(await firstText(await openTls(gateway, "b.example", { cert, key }))).toContain("plain");
       const ended = gateway.ended();
       // TLS 1.3 lets the client believe that the handshake is done before its certificate is checked.
       openTls(gateway, "b.example").catch(() => undefined);
@@ -350,7 +350,7 @@ describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
         [backend],
         [httpsListener("b.wild.example"), { ...httpsListener("*.example"), key: "default/web/other" }],
       );
-      expect(await greeting(await openTls(gateway, "a.wild.example"))).toBe("a");
+      expect(await firstText(await openTls(gateway, "a.wild.example"))).toBe("a");
       expect(await httpsStatus(gateway, "c.example")).toBe(404);
       const insecure = { checkServerIdentity: () => undefined };
       expect((await openTls(gateway, "b.wild.example", { ...insecure, ALPNProtocols: ["h2"] })).alpnProtocol).toBe(
@@ -370,7 +370,7 @@ describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
       expect(await httpsStatus(gateway, "c.example")).toBe(404);
       await gateway.apply({ binds: [streamBind([stream], { listeners: [https] })], backends: [backend] });
       const client = await openTls(gateway, "a.example");
-      expect(await greeting(client)).toBe("a");
+      expect(await firstText(client)).toBe("a");
       const ended = gateway.ended();
       await gateway.apply(without);
       expect(await ended).toMatchObject([{ reason: "RouteChanged" }]);

@@ -226,7 +226,7 @@ export class Proxy {
     });
   }
 
-  /** What is left of the drain timeout, without the time to log and count the connections that are closed then. */
+  /** The rest of the drain timeout, without the time to log and count the connections that are closed then. */
   #streamDrainMs(): number {
     const { drainTimeout, drainDelay } = this.#options.settings;
     return Math.max(0, drainTimeout - drainDelay - closingMs);

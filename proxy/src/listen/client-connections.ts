@@ -46,7 +46,7 @@ export function clientMemoryOf(bytes: number): ClientMemory {
 /** Memory of an idle connection, and its multiple with TLS. Measured: 18 and 70 KiB. */
 const unitBytes = 16 * 1024;
 const tlsUnits = 4;
-/** What is added on a port with relayed connections: the socket of the backend and the relay between both. */
+/** Added on a port with relayed connections, for the socket of the backend and the relay between both. */
 const relayUnits = 2;
 
 /** Additional connections that may wait for their PROXY protocol header, as a part of the budget. */

@@ -60,14 +60,14 @@ function joinRecords(bytes: Buffer): Buffer | NoClientHello | undefined {
     const part = bytes.subarray(at + recordHeaderBytes, at + recordHeaderBytes + recordLength);
     parts.push(part);
     held += part.length;
-    // The first byte tells apart what is no ClientHello before the rest of it is awaited.
+    // By the first byte, another message is rejected before the rest of it is read.
     const first = parts[0]?.[0];
     if (first !== undefined && first !== clientHello) return invalid("a handshake without a ClientHello", true);
     if (length === undefined && held >= messageHeaderBytes) {
       length = messageHeaderBytes + joined(parts).readUIntBE(1, 3);
       if (length > maxHelloBytes) return invalid(`a ClientHello of ${length} bytes`, true);
     }
-    // Bytes behind the message belong to the next one, which a client does not send before our answer, except for early data.
+    // Bytes behind the message belong to the next one, which a client sends after our ServerHello, except for early data.
     if (length !== undefined && held >= length) return joined(parts).subarray(0, length);
     if (part.length < recordLength) return undefined;
     at += recordHeaderBytes + recordLength;

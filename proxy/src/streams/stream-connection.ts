@@ -1,5 +1,5 @@
 /**
- * One connection of a client that is relayed to a backend: it is admitted by the limits of its route, ends TLS where the
+ * One connection of a client that is relayed to a backend: it is allowed by the limits of its route, ends TLS where the
  * listener does, is connected to an endpoint, and relays until both sides are closed.
  */
 import type { Socket } from "node:net";
@@ -80,15 +80,15 @@ export class StreamConnection implements HeldStream, SecuredStream {
     return this.#relay?.heldBytes ?? 0;
   }
 
-  /** Admits the connection, or closes it. Returns whether it is admitted; `start` or `onSecure` continue. */
+  /** Allows the connection by its limits, or closes it. Returns whether it is allowed; `start` or `onSecure` continue. */
   admit(): boolean {
     const { route } = this.#place;
     const { hello } = this.#accepted;
-    if (hello?.kind === "invalid") return this.#refuse("BadClientHello", hello.isTls ? "decodeError" : undefined);
-    if (route === undefined) return this.#refuse("RouteNotFound", "unrecognizedName");
-    if (route.isClosed) return this.#refuse("PolicyRefused", "accessDenied");
+    if (hello?.kind === "invalid") return this.#reject("BadClientHello", hello.isTls ? "decodeError" : undefined);
+    if (route === undefined) return this.#reject("RouteNotFound", "unrecognizedName");
+    if (route.isClosed) return this.#reject("PolicyRefused", "accessDenied");
     const admission = admit(route, this.record, this.#services);
-    if (admission.kind === "denied") return this.#refuse("RateLimited", "accessDenied");
+    if (admission.kind === "denied") return this.#reject("RateLimited", "accessDenied");
     this.#held = admission.place;
     return true;
   }
@@ -155,7 +155,7 @@ export class StreamConnection implements HeldStream, SecuredStream {
   #pickBackend(): void {
     const target = this.#place.route?.pick();
     if (target?.kind !== "backend") {
-      this.#refuse("InvalidBackend", "internalError");
+      this.#reject("InvalidBackend", "internalError");
       return;
     }
     this.record.backend = target.backend.backend.key;
@@ -166,7 +166,7 @@ export class StreamConnection implements HeldStream, SecuredStream {
   #tryNext(backend: BackendHandle, tried: readonly EndpointPool[], failure: StreamEnd): void {
     const pool = tried.length === maxAttempts ? undefined : backend.pickStream(tried);
     if (pool === undefined) {
-      this.#refuse(failure, "internalError");
+      this.#reject(failure, "internalError");
       return;
     }
     const { clock } = this.#services;
@@ -217,7 +217,7 @@ export class StreamConnection implements HeldStream, SecuredStream {
   }
 
   /** Closes a connection for which nothing was relayed. @param alert for clients of TLS; undefined: none. */
-  #refuse(reason: StreamEnd, alert: TlsAlert | undefined): false {
+  #reject(reason: StreamEnd, alert: TlsAlert | undefined): false {
     const { socket } = this.#accepted.client;
     this.#end(reason);
     if (this.#isSecured) this.#socket.destroy();

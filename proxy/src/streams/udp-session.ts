@@ -1,6 +1,6 @@
 /**
  * The datagrams of one client address and port, and the replies to them. A session has a socket of its own to its endpoint, so
- * that the kernel tells apart replies of sessions, and reports an endpoint at which nothing listens.
+ * that the kernel separates the replies of sessions, and reports an endpoint at which nothing listens.
  */
 import { createSocket, type Socket } from "node:dgram";
 import { isIP } from "node:net";
