@@ -149,11 +149,7 @@ function objectsIn(namespace: string, openness: Openness): fc.Arbitrary<readonly
     .record({
       kind: fc.constantFrom(...streamRouteKinds),
       name,
-      // The ListenerSets have listeners of HTTPS only.
-      parents: fc.array(fc.record({ kind: fc.constant("Gateway"), namespace: tenant, name }), {
-        minLength: 1,
-        maxLength: 3,
-      }),
+      parents: fc.array(parent, { minLength: 1, maxLength: 3 }),
       to: fc.array(backendRef, { minLength: 1, maxLength: 3 }),
     })
     .map(({ kind, name: own, parents, to }) => {

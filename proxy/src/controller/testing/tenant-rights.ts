@@ -85,19 +85,19 @@ export function reachable(resources: ResourceSet, owner: string): readonly strin
         reach(metadata.namespace, "ListenerSet", ref, "Secret");
       }
     }
-    // The ListenerSets have listeners of HTTPS only.
     const routes = routesOf(resources).filter(({ kind: routeKind, metadata, spec }) =>
       spec.parentRefs.some(({ kind, namespace, name: parent }) =>
-        kind === "Gateway" || isStreamRouteKind(routeKind)
-          ? kind === "Gateway" &&
-            namespace === owner &&
+        kind === "Gateway"
+          ? namespace === owner &&
             parent === gateway.metadata.name &&
             takes(listeners[0]?.allowedRoutes.namespaces.from, metadata.namespace)
           : sets.some(
               (set) =>
                 set.metadata.namespace === namespace &&
                 set.metadata.name === parent &&
-                metadata.namespace === namespace,
+                // The listeners of a ListenerSet are of HTTPS, or unknown.
+                (set.spec.listeners.length === 0 ||
+                  (metadata.namespace === namespace && !isStreamRouteKind(routeKind))),
             ),
       ),
     );

@@ -45,7 +45,7 @@ export function* gatewayScopeInSteps(resources: ResourceSet, gateway: GatewayNam
 export interface ScopeOptions {
   /**
    * Includes every ListenerSet and route with the Gateway as its parent, since some version of the Gateway could accept it:
-   * for a Gateway that the parser rejected. Default: false.
+   * for a Gateway that the parser rejected. The listeners of a ListenerSet still decide, if they are known. Default: false.
    */
   readonly acceptsAll?: boolean;
   /** The parentRefs that a translation of the resources accepted. Default: routes are compared with listeners here. */
@@ -89,7 +89,7 @@ function* scopeIn(
   const { usesOf } = index;
   const key = objectKey({ namespace, name });
   const known = gateways.get(key);
-  const gateway = known !== undefined && acceptsAll ? withAllSets(known) : known;
+  const gateway = known !== undefined && acceptsAll ? ofUnknownVersion(known) : known;
   const sets = (index.setsByParent.get(key) ?? []).filter(
     (set) => gateway !== undefined && allowsSet(gateway, set, labels),
   );
@@ -103,7 +103,8 @@ function* scopeIn(
   };
   const candidates = valuesOf(index.routesByParent, parents.keys());
   const isAccepted = (route: AnyRoute, ref: ParentRef, listeners: readonly OpenListener[]): boolean =>
-    acceptsAll || (acceptedParents?.has(ref) ?? matchListeners(route, ref, listeners, labels).kind === "attached");
+    (acceptsAll && listeners.length === 0) ||
+    (acceptedParents?.has(ref) ?? matchListeners(route, ref, listeners, labels).kind === "attached");
   const accepted = yield* eachObject(candidates, itself, (whole) => {
     const routes = acceptedBy(parents, whole, isAccepted);
     if (routes.length > 0) use(usesOf(whole));
@@ -218,8 +219,9 @@ function listenersOf(owner: ListenerOwner): readonly OpenListener[] {
   return owner.spec.listeners.map((listener) => ({ listener, owner, supportedKinds: supportedKindsOf(listener) }));
 }
 
-function withAllSets(gateway: Gateway): Gateway {
-  return { ...gateway, spec: { ...gateway.spec, allowedListeners: { namespaces: { from: "All" } } } };
+/** Returns a version without the listeners that are unknown, which allows all ListenerSets. */
+function ofUnknownVersion(gateway: Gateway): Gateway {
+  return { ...gateway, spec: { ...gateway.spec, listeners: [], allowedListeners: { namespaces: { from: "All" } } } };
 }
 
 /** Returns the route with only these parents; undefined if none of them accepts it. */
