@@ -72,7 +72,7 @@ describe("listeners of one socket", () => {
     );
   });
 
-  test("lose to each other within a rank, and to winners of a rank before theirs", () => {
+  test("lose to winners of a rank before theirs, and the others to each other within a rank", () => {
     const formatOf = ({ listener: { protocol } }: Claim) =>
       ({ HTTP: "plain", HTTPS: "tls", TLS: "tls", TCP: "any", UDP: "any" })[protocol];
     const inConflict = (claim: Claim, other: Claim) =>
@@ -84,9 +84,11 @@ describe("listeners of one socket", () => {
       fc.property(claims, (all) => {
         const lost = new Set<Claim>();
         for (const rank of [0, 1, 2, 3]) {
-          const present = all.filter((each) => each.rank <= rank && !lost.has(each));
-          const losing = present.filter((a) => a.rank === rank && present.some((b) => inConflict(a, b)));
-          for (const claim of losing) lost.add(claim);
+          const own = all.filter((each) => each.rank === rank);
+          const winners = all.filter((each) => each.rank < rank && !lost.has(each));
+          const contenders = own.filter((a) => !winners.some((b) => inConflict(a, b)));
+          const left = contenders.filter((a) => !contenders.some((b) => inConflict(a, b)));
+          for (const claim of own) if (!left.includes(claim)) lost.add(claim);
         }
         expect([...runToEnd(findConflicts(all)).keys()].sort()).toEqual([...lost].map(({ key }) => key).sort());
       }),

@@ -30,23 +30,42 @@ export function* findConflicts(claims: readonly Claim[]): Steps<ReadonlyMap<stri
   const sockets = new Map<string, Occupants>();
   const byRank = [...Map.groupBy(claims, ({ rank }) => rank)].sort(([a], [b]) => a - b);
   for (const [, equals] of byRank) {
-    // Claims of the same rank are compared with each other and with the accepted ones.
-    const places = yield* mapInSteps(equals, (claim) => {
-      const occupied = socketsOf(claim).map((key) => occupants(sockets, key));
-      for (const socket of occupied) socket.add(claim);
-      return { claim, occupied };
-    });
-    const resolved = yield* mapInSteps(places, ({ claim, occupied }) => {
+    const places = equals.map((claim) => ({
+      claim,
+      occupied: socketsOf(claim).map((key) => occupants(sockets, key)),
+    }));
+    const resolve = ({ claim, occupied }: (typeof places)[number]) => {
       const [conflict] = occupied.flatMap((socket) => findConflict(claim, socket) ?? []);
       return { claim, occupied, conflict };
-    });
-    for (const { claim, occupied, conflict } of resolved) {
-      if (conflict === undefined) continue;
-      conflicts.set(claim.key, conflict);
-      for (const socket of occupied) socket.remove(claim);
+    };
+    // A claim that loses to an accepted one takes nothing from those of its own rank.
+    const contenders = rejecting(yield* mapInSteps(places, resolve), conflicts);
+    for (const { claim, occupied } of contenders) for (const socket of occupied) socket.add(claim);
+    const resolved = yield* mapInSteps(contenders, resolve);
+    const accepted = new Set(rejecting(resolved, conflicts));
+    for (const each of resolved) {
+      if (accepted.has(each)) continue;
+      for (const socket of each.occupied) socket.remove(each.claim);
     }
   }
   return conflicts;
+}
+
+interface Resolved {
+  readonly claim: Claim;
+  readonly occupied: readonly Occupants[];
+  readonly conflict: Finding<ConflictReason> | undefined;
+}
+
+/** Returns those without a conflict, and adds the conflicts of the others to `conflicts`. */
+function rejecting(
+  resolved: readonly Resolved[],
+  conflicts: Map<string, Finding<ConflictReason>>,
+): readonly Resolved[] {
+  return resolved.filter(({ claim, conflict }) => {
+    if (conflict !== undefined) conflicts.set(claim.key, conflict);
+    return conflict === undefined;
+  });
 }
 
 /** Returns the keys of TLS listeners that share hosts, but not the host name, with another one of their port. */
