@@ -94,6 +94,8 @@ describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
     return startStreams({ binds: [streamBind(streams, { listeners })], backends }, options);
   }
 
+  const malformedHello = "\u0016\u0003\u0001\u0000\u0005\u0001\u0000\u0000\u0001\u0000";
+
   const tlsRoute = (name: string, hostnames: readonly string[], backend: Backend, rest = {}) =>
     streamRoute(name, [backend], { kind: "TLSRoute", hostnames, ...rest });
 
@@ -162,11 +164,11 @@ describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
     test.each([
       ["", ""],
       ["a name without a route", "b.example"],
-    ])("sends unrecognized_name for %j", async (_, name) => {
+    ])("resets connections for %j, as the handshake is not its own", async (_, name) => {
       const backend = await tlsBackend("a");
       const gateway = await startTls([streamListener("TLS", [tlsRoute("r", ["a.example"], backend)])], [backend]);
       const ended = gateway.ended();
-      await expect(openTls(gateway, name)).rejects.toThrow("unrecognized name");
+      await expect(openTls(gateway, name)).rejects.toMatchObject({ code: "ECONNRESET" });
       expect(await ended).toMatchObject([{ reason: "RouteNotFound", backend: undefined }]);
     });
 
@@ -182,21 +184,21 @@ describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
       expect(await firstText(await openTls(gateway, "a.example"))).toBe("a");
     });
 
-    test("sends internal_error if no endpoint can be reached", async () => {
+    test("resets connections if no endpoint can be reached", async () => {
       const backend = streamBackend("a", []);
       const gateway = await startTls([streamListener("TLS", [tlsRoute("r", ["a.example"], backend)])], [backend]);
-      await expect(openTls(gateway, "a.example")).rejects.toThrow("internal error");
+      await expect(openTls(gateway, "a.example")).rejects.toMatchObject({ code: "ECONNRESET" });
     });
 
     test.each([
-      ["HTTP", "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", "ECONNRESET"],
-      [
-        "a malformed ClientHello",
-        "\u0016\u0003\u0001\u0000\u0005\u0001\u0000\u0000\u0001\u0000",
-        "\u0015\u0003\u0003\u0000\u0002\u0002\u0032",
-      ],
-    ])("closes connections that begin with %s", async (_, bytes, expected) => {
-      const gateway = await startTls([streamListener("TLS", [])], []);
+      ["HTTP", "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", "pass", "ECONNRESET"],
+      ["a malformed ClientHello", malformedHello, "pass", "ECONNRESET"],
+      ["HTTP", "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", "end", "ECONNRESET"],
+      // The alert decode_error.
+      ["a malformed ClientHello", malformedHello, "end", "\u0015\u0003\u0003\u0000\u0002\u0002\u0032"],
+    ])("closes connections that begin with %s", async (_, bytes, mode, expected) => {
+      const rest = mode === "end" ? { tls: tlsOf(gatewayCertificate) } : {};
+      const gateway = await startTls([streamListener("TLS", [], rest)], []);
       const client = await openTcp(gateway.port());
       const ended = gateway.ended();
       client.write(Buffer.from(bytes, "latin1"));
@@ -250,7 +252,7 @@ describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
         return output.join("");
       };
       expect(await run("a.example")).toMatch(/subject=.*CN ?= ?a/);
-      expect(await run("c.example")).toContain("unrecognized name");
+      expect(await run("c.example")).toMatch(/errno=104|reset by peer/);
     });
   });
 
@@ -293,6 +295,20 @@ describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
       const { gateway } = await startTerminating();
       const client = await openTls(gateway, "b.example", { ALPNProtocols: ["h2", "http/1.1"] });
       expect(client.alpnProtocol).toBe(false);
+    });
+
+    test("sends unrecognized_name for a name without a route, and closes connections without an endpoint", async () => {
+      const tls = tlsOf(gatewayCertificate);
+      const backend = streamBackend("none", []);
+      const gateway = await startTls(
+        [streamListener("TLS", [tlsRoute("r", ["a.example"], backend)], { tls })],
+        [backend],
+      );
+      await expect(openTls(gateway, "b.example")).rejects.toThrow("unrecognized name");
+      const ended = gateway.ended();
+      const client = await openTls(gateway, "a.example", { checkServerIdentity: () => undefined });
+      client.resume();
+      expect(await ended).toMatchObject([{ reason: "NoReadyEndpoint" }]);
     });
 
     test("records a handshake that fails", async () => {
@@ -358,7 +374,7 @@ describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
       );
       // A connection of HTTPS does not carry requests for a host of the TLS listener.
       expect(await httpsStatus(gateway, "c.example", "a.wild.example")).toBe(421);
-      await expect(openTls(gateway, "other.test")).rejects.toThrow("unrecognized name");
+      await expect(openTls(gateway, "other.test")).rejects.toMatchObject({ code: "ECONNRESET" });
     });
 
     test("gets and loses them with the snapshot, while open connections stay", async () => {

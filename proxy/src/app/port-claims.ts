@@ -45,7 +45,7 @@ export class PortClaims {
 
 async function findUdpFailure(bind: BindAddress): Promise<BindFailure | undefined> {
   try {
-    const socket = await openUdp({ address: bind.address, port: bind.port, reusePort: false });
+    const socket = await openUdp({ address: bind.address, port: bind.port });
     await new Promise<void>((resolve) => socket.close(resolve));
     return undefined;
   } catch (error) {

@@ -526,6 +526,11 @@ function workerStart(options: ProxyOptions, memory: SharedMemory): WorkerPoolSta
     streamIdleTimeoutMs: settings.streamIdleTimeout,
     contendedStreamIdleTimeoutMs: settings.contendedStreamIdleTimeout,
     upstream: upstreamSettings(settings),
+    streams: {
+      tcpIdleTimeoutMs: settings.tcpIdleTimeout,
+      udpIdleTimeoutMs: settings.udpIdleTimeout,
+      maxSessions: settings.maxUdpSessions,
+    },
     abandonedResponses: abandonedResponses(settings),
     logFilter: renderLogFilter(settings.logLevel),
     accessLog: {

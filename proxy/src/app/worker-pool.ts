@@ -32,7 +32,7 @@ import { TokenThread } from "./token-thread-host.ts";
 import { batchesOf, type PackedSnapshot, type PartKey } from "./snapshot-parts.ts";
 
 /** Start data of every worker, without the fields that are known later. */
-export type WorkerPoolStart = Omit<WorkerStart, "worker" | "reusePort" | "addresses">;
+export type WorkerPoolStart = Omit<WorkerStart, "worker" | "workers" | "addresses">;
 
 /** The number of workers, their shared objects, and the receivers of their events. */
 export interface WorkerPoolOptions {
@@ -248,7 +248,7 @@ export class WorkerPool {
 
   #startOf(worker: number): WorkerStart {
     const { start, workers } = this.#options;
-    return { ...start, worker, addresses: this.#addresses, logFilter: this.#logFilter, reusePort: workers > 1 };
+    return { ...start, worker, workers, addresses: this.#addresses, logFilter: this.#logFilter };
   }
 }
 

@@ -33,6 +33,7 @@ import { RequestMetrics } from "../telemetry/request-metrics.ts";
 import type { TraceSubscription } from "../telemetry/trace/tracer.ts";
 import { AccessLogOutput } from "./access-log-output.ts";
 import { handleQuery, type FromWorker, type QueryHandlers, type ToWorker, type WorkerStart } from "./messages.ts";
+import { udpWorkerOf } from "../streams/udp-worker.ts";
 import { TokenCounter } from "../llm/tokens/token-counter.ts";
 import { openLogExport } from "./open-log-export.ts";
 import { openRequestTracing } from "./open-request-tracing.ts";
@@ -166,12 +167,14 @@ const dataPlane = new DataPlane({
   streamIdleTimeoutMs: start.streamIdleTimeoutMs,
   contendedStreamIdleTimeoutMs: start.contendedStreamIdleTimeoutMs,
   upstream: start.upstream,
+  streams: start.streams,
   addresses: new AddressGuard(start.addresses),
   abandonedResponses: start.abandonedResponses,
   tokens,
   globalLimits: globalLimitMetrics,
   onRateLimitServiceBack: (service) => recoveredServices.postMessage(service),
-  reusePort: start.reusePort,
+  reusePort: start.workers > 1,
+  servesUdp: (bind) => udpWorkerOf(bind, start.workers) === start.worker,
   expectsProxyHeader: start.expectsProxyHeader,
   upgradeProtocols: start.upgradeProtocols,
   requestRules: start.requestRules,

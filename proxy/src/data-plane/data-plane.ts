@@ -160,8 +160,10 @@ export interface DataPlaneOptions
   readonly onRateLimitServiceBack?: (service: string) => void;
   /** The spans of requests; absent if they are not exported. */
   readonly tracing?: RequestTracing | undefined;
-  /** Whether other workers listen on the same ports. */
+  /** Whether other workers listen on the same TCP ports. */
   readonly reusePort: boolean;
+  /** Whether this worker has the socket of a UDP bind, by its name; absent: of all. */
+  readonly servesUdp?: (bind: string) => boolean;
   /** Whether every connection begins with a PROXY protocol header. */
   readonly expectsProxyHeader: boolean;
   /** The memory for request bodies; absent: a budget of the default size for this worker only. */
@@ -440,11 +442,12 @@ export class DataPlane {
   }
 
   async #serveUdp(bind: Bind, listener: CompiledStreamListener | undefined): Promise<void> {
-    const { portOf, reusePort } = this.#options;
+    const { portOf, servesUdp } = this.#options;
     const name = bindName(bind);
+    if (servesUdp?.(name) === false) return;
     let server = this.#udp.get(name);
     if (server === undefined) {
-      const address = { address: bind.address, port: portOf?.(bind) ?? bind.port, reusePort };
+      const address = { address: bind.address, port: portOf?.(bind) ?? bind.port };
       server = await UdpServer.open(address, this.#streamServices, this.#sessions);
       this.#udp.set(name, server);
     }

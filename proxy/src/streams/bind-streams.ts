@@ -17,6 +17,7 @@ export class BindStreams implements StreamReceiver {
   readonly #live = new Set<StreamConnection>();
   #names = new HostTable<CompiledStreamListener | "http">();
   #byKey: ReadonlyMap<string, CompiledStreamListener> = new Map();
+  #passesTls = false;
   /** As `StreamReceiver.readsHello`. */
   readsHello = false;
   /** As `StreamReceiver.terminated`. */
@@ -46,6 +47,7 @@ export class BindStreams implements StreamReceiver {
     }
     this.#names = names;
     this.#byKey = new Map(compiled.map((listener) => [listener.key, listener]));
+    this.#passesTls = compiled.some(({ passesTls }) => passesTls);
     this.readsHello = streams.some(({ protocol }) => protocol === "TLS");
     this.terminated = streams.flatMap(({ key, hostname, tls }) =>
       tls === undefined ? [] : [{ key, tls, ...(hostname !== undefined && { hostname }) }],
@@ -72,16 +74,20 @@ export class BindStreams implements StreamReceiver {
     const connection = new StreamConnection(this.#services, accepted, place, (over) => this.#live.delete(over));
     this.#live.add(connection);
     if (!connection.admit()) return "taken";
-    if (place.listener?.protocol === "TLS" && !place.listener.passesTls) return connection;
+    if (place.listener?.protocol === "TLS" && !place.passesTls) return connection;
     connection.start();
     return "taken";
   }
 
   #placeOf({ hello }: AcceptedStream): StreamPlace | "http" {
-    if (hello?.kind === "invalid") return { listener: undefined, route: undefined };
+    const unknown = { listener: undefined, route: undefined, passesTls: this.#passesTls };
+    if (hello?.kind === "invalid") return unknown;
     const name = hello?.serverName ?? "";
     const listener = this.#names.find(name);
-    return listener === "http" ? listener : { listener, route: listener?.routes.find(name) };
+    if (listener === "http") return listener;
+    return listener === undefined
+      ? unknown
+      : { listener, route: listener.routes.find(name), passesTls: listener.passesTls };
   }
 
   /** Reports bytes, and closes idle connections. @param nowMs monotonic. */

@@ -24,6 +24,8 @@ const maxAttempts = 3;
 export interface StreamPlace {
   readonly listener: CompiledStreamListener | undefined;
   readonly route: CompiledStreamRoute | undefined;
+  /** Whether the TLS of the client does not end here; without a listener, whether any of the bind passes it on. */
+  readonly passesTls: boolean;
 }
 
 /** Relays one connection. `onOver` is called once, when nothing of it is left. */
@@ -125,8 +127,10 @@ export class StreamConnection implements HeldStream, SecuredStream {
     if (this.#isOver) return;
     this.#closing ??= reason;
     if (this.#relay === undefined) this.#end(reason);
-    this.#backend?.destroy();
-    this.#socket.destroy();
+    // Neither side may take the end for that of the stream, unless nothing is under way.
+    const closeSocket = reason === "IdleTimeout" ? destroy : abort;
+    if (this.#backend !== undefined) closeSocket(this.#backend);
+    closeSocket(this.#socket);
     this.#accepted.client.socket.destroy();
   }
 
@@ -194,7 +198,7 @@ export class StreamConnection implements HeldStream, SecuredStream {
           });
         },
       },
-      this.#place.listener?.passesTls === true,
+      this.#place.passesTls,
     );
   }
 
@@ -216,12 +220,13 @@ export class StreamConnection implements HeldStream, SecuredStream {
     this.#relay = relay;
   }
 
-  /** Closes a connection for which nothing was relayed. @param alert for clients of TLS; undefined: none. */
+  /** Closes a connection for which nothing was relayed. @param alert for clients whose TLS ends here; undefined: none. */
   #reject(reason: StreamEnd, alert: TlsAlert | undefined): false {
     const { socket } = this.#accepted.client;
     this.#end(reason);
+    // Where TLS is passed on, the gateway has no part in the handshake: an alert would be one of the backend.
     if (this.#isSecured) this.#socket.destroy();
-    else if (this.#accepted.hello !== undefined && alert !== undefined)
+    else if (!this.#place.passesTls && this.#accepted.hello !== undefined && alert !== undefined)
       closeWithAlert(socket, alert, this.#services.clock);
     else abort(socket);
     return false;
@@ -277,6 +282,10 @@ function newRecord(
     reason: undefined,
     decisions: [],
   };
+}
+
+function destroy(socket: Socket): void {
+  socket.destroy();
 }
 
 function ignore(): void {

@@ -8,25 +8,23 @@ export interface UdpAddress {
   readonly address: string | undefined;
   /** 0 takes a free one. */
   readonly port: number;
-  /** Whether several workers share the port. The kernel chooses one by the addresses and ports of a datagram, so always the same. */
-  readonly reusePort: boolean;
 }
 
 /** Resolves with a bound socket. Rejects with the error of Node. */
-export async function openUdp({ address, port, reusePort }: UdpAddress): Promise<Socket> {
-  if (address !== undefined) return await bind(isIP(address) === 6 ? "udp6" : "udp4", address, port, reusePort);
+export async function openUdp({ address, port }: UdpAddress): Promise<Socket> {
+  if (address !== undefined) return await bind(isIP(address) === 6 ? "udp6" : "udp4", address, port);
   try {
     // Both families: an IPv6 socket gets datagrams of IPv4 too.
-    return await bind("udp6", "::", port, reusePort);
+    return await bind("udp6", "::", port);
   } catch (error) {
     const code = error instanceof Error && "code" in error ? error.code : undefined;
     if (code !== "EAFNOSUPPORT" && code !== "EADDRNOTAVAIL" && code !== "EINVAL") throw error;
-    return await bind("udp4", "0.0.0.0", port, reusePort);
+    return await bind("udp4", "0.0.0.0", port);
   }
 }
 
-function bind(type: "udp4" | "udp6", address: string, port: number, reusePort: boolean): Promise<Socket> {
-  const socket = createSocket({ type, reusePort });
+function bind(type: "udp4" | "udp6", address: string, port: number): Promise<Socket> {
+  const socket = createSocket({ type });
   return new Promise((resolve, reject) => {
     const fail = (error: Error): void => {
       socket.close();

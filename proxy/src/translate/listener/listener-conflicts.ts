@@ -34,7 +34,7 @@ export function* findConflicts(claims: readonly Claim[]): Steps<ReadonlyMap<stri
       claim,
       occupied: socketsOf(claim).map((key) => occupants(sockets, key)),
     }));
-    const resolve = ({ claim, occupied }: (typeof places)[number]) => {
+    const resolve = ({ claim, occupied }: Place): Resolved => {
       const [conflict] = occupied.flatMap((socket) => findConflict(claim, socket) ?? []);
       return { claim, occupied, conflict };
     };
@@ -51,9 +51,13 @@ export function* findConflicts(claims: readonly Claim[]): Steps<ReadonlyMap<stri
   return conflicts;
 }
 
-interface Resolved {
+interface Place {
   readonly claim: Claim;
+  /** Its sockets. */
   readonly occupied: readonly Occupants[];
+}
+
+interface Resolved extends Place {
   readonly conflict: Finding<ConflictReason> | undefined;
 }
 
