@@ -54,6 +54,11 @@ const proxy = {
     packages: [],
     core: ["events", "http", "net", "crypto", "fs", "fs/promises", "path", "v8"],
   },
+  streams: {
+    layers: ["ir", "cel", "routing", "policy", "upstream", "telemetry", "listen"],
+    packages: [],
+    core: ["dgram", "net"],
+  },
   // filters, routing: the forms of fields and paths that the later layers rely on, and the table of host names.
   listen: { layers: ["ir", "routing", "filters"], packages: [] },
   pipeline: {
@@ -66,7 +71,7 @@ const proxy = {
   "data-plane": {
     layers: [
       ...["ir", "cel", "regex", "routing", "filters", "authentication", "policy"],
-      ...["upstream", "telemetry", "listen", "pipeline"],
+      ...["upstream", "telemetry", "listen", "streams", "pipeline"],
     ],
     packages: [],
   },

@@ -11,8 +11,12 @@ import { conditionSchema, count, type Immutable, objectName, problemSchema, time
 
 const backendKey = z
   .string()
-  .describe("`Service/namespace/name:port`, `Backend/namespace/name` or `address/host:port`.");
-const routeKey = z.string().describe("`namespace/name` of an HTTPRoute, `GRPCRoute/namespace/name` of a GRPCRoute.");
+  .describe(
+    "`Service/namespace/name:port`, `Backend/namespace/name` or `address/host:port`; ` over HTTP/2`, ` over TCP` or ` over UDP` follows where routes of these kinds refer to it.",
+  );
+const routeKey = z
+  .string()
+  .describe("`namespace/name` of an HTTPRoute; of another kind with the kind, such as `TCPRoute/namespace/name`.");
 const listenerKey = z
   .string()
   .describe("`namespace/gateway/listener`; of a ListenerSet `namespace/gateway/set namespace/set/listener`.");
@@ -82,9 +86,10 @@ const tls = z.object({
 });
 
 const bind = z.object({
-  key: z.string().describe("`address:port`, `*` for every address."),
+  key: z.string().describe("`address:port`, `*` for every address; `/udp` follows a port of UDP."),
   address: z.string().optional().describe("Absent: the process's own listen address."),
   port: z.int(),
+  transport: z.literal("UDP").optional().describe("Absent: TCP."),
   isOpen: z.boolean(),
   fault: z.string().optional().describe("Why the proxy does not listen on it."),
   listeners: z.array(
@@ -92,9 +97,9 @@ const bind = z.object({
       key: listenerKey,
       name: z.string(),
       gateway: objectName,
-      protocol: z.enum(["HTTP", "HTTPS"]),
+      protocol: z.enum(["HTTP", "HTTPS", "TLS", "TCP", "UDP"]),
       hostname: z.string().optional().describe("Absent: every host name."),
-      tls: tls.optional(),
+      tls: tls.optional().describe("Absent: the gateway does not end TLS."),
       routes: z.array(
         z.object({
           route: routeKey,
@@ -301,7 +306,7 @@ const localEntry = z.object({
   counts: localCounts,
   amount: count,
   burst: count,
-  unit: limitUnit.optional().describe("Absent for `concurrent`."),
+  unit: limitUnit.optional().describe("Absent for `concurrent` and `connections`."),
   every: count.default(1).describe("Length of a window in units."),
   ...limitWindow,
   bucket: z.string().optional().describe("Counter that the entries of this name in the namespace share."),
@@ -430,7 +435,7 @@ const policy = z.object({
   name: z.string(),
   targets: z.array(
     z.object({
-      target: z.string().describe("`HTTPRoute/namespace/name`, `GRPCRoute/…` or `Gateway/…`, with `#section`."),
+      target: z.string().describe("`HTTPRoute/namespace/name`, another kind of route or `Gateway/…`, with `#section`."),
       isAttached: z.boolean().describe("Whether the policy applies to requests of the target."),
       conditions: z.array(conditionSchema),
     }),
@@ -457,7 +462,7 @@ export const configDumpSchema = z.object({
     .default([])
     .describe("Every Gateway of this proxy's class, with the conditions that this process computed."),
   listeners: z.array(listener).describe("Every listener that is declared, served or not."),
-  routes: z.array(route).describe("Every HTTPRoute and GRPCRoute with such a Gateway as parent, served or not."),
+  routes: z.array(route).describe("Every route of any kind with such a Gateway as parent, served or not."),
   conflicts: conflicts
     .default({ rules: [], leftOut: 0, unexaminedHostnames: 0 })
     .describe("Rules that match the same requests as rules with precedence over them."),

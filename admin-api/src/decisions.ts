@@ -31,7 +31,7 @@ const counted = z.object({
   entry: count.describe("Index of the entry in the policy's list, from 0."),
   name: z.string().optional().describe("Name of the entry, if it has one."),
   counts: localCounts,
-  unit: limitUnit.optional().describe("Absent for `concurrent`."),
+  unit: limitUnit.optional().describe("Absent for `concurrent` and `connections`."),
   every: count.default(1).describe("Length of the window in units."),
   ...limitWindow,
   bucket: z.string().optional().describe("Bucket of its namespace that shares the counter."),

@@ -11,9 +11,9 @@ export const limitUnit = z.enum(["Seconds", "Minutes", "Hours", "Days", "Weeks",
 
 /** What a local limit counts. */
 export const localCounts = z
-  .enum(["requests", "tokens", "concurrent", "spend"])
+  .enum(["requests", "tokens", "concurrent", "connections", "spend"])
   .describe(
-    "`concurrent`: the requests in progress, which have no window. `spend`: the cost of responses, whose units are millionths of the currency.",
+    "`concurrent`: the requests in progress. `connections`: the open connections and UDP sessions of TLSRoutes, TCPRoutes and UDPRoutes. Both have no window. `spend`: the cost of responses, whose units are millionths of the currency.",
   );
 
 /** How the windows of a limit follow one another. */
@@ -38,7 +38,7 @@ const counter = z.object({
     .enum(["local", "fallback"])
     .describe("The list: `local`, or `global.fallback`, which counts while the rate limit service is unavailable."),
   counts: localCounts,
-  unit: limitUnit.optional().describe("Absent for `concurrent`."),
+  unit: limitUnit.optional().describe("Absent for `concurrent` and `connections`."),
   every: count.default(1).describe("Length of the window in units."),
   ...limitWindow,
   bucket: z
@@ -59,7 +59,7 @@ const counter = z.object({
   held: count
     .default(0)
     .describe(
-      "The part of `used` that requests in progress hold until their end: all of `concurrent`, and for other limits the estimates of `reserve`.",
+      "The part of `used` that requests in progress hold until their end: all of `concurrent` and `connections`, and for other limits the estimates of `reserve`.",
     ),
   remaining: count.describe("Remaining units; at 0 requests are denied."),
   resetSeconds: count.describe(

@@ -36,7 +36,7 @@ export const customResources: readonly CustomResource[] = [
     plural: "proxypolicies",
     shortNames: ["ppol"],
     description:
-      "Limits on the traffic of the HTTPRoutes, GRPCRoutes and Gateways that it targets, in requests and in LLM tokens.",
+      "Limits on the traffic of the routes and Gateways that it targets, in requests, in LLM tokens and in connections.",
     // Direct, says GEP-713: what is limited is the target's own traffic. No policy overrides or defaults another's.
     labels: { "gateway.networking.k8s.io/policy": "Direct" },
     spec: proxyPolicySchema.shape.spec,

@@ -8,6 +8,7 @@ import { gatewaySchema } from "../../proxy/src/api/gateway.ts";
 import { grpcRouteSchema } from "../../proxy/src/api/grpc-route.ts";
 import { httpRouteSchema } from "../../proxy/src/api/http-route.ts";
 import { listenerSetSchema } from "../../proxy/src/api/listener-set.ts";
+import { tcpRouteSchema, tlsRouteSchema, udpRouteSchema } from "../../proxy/src/api/stream-route.ts";
 import { repository } from "./markdown.ts";
 
 const page = readFileSync(join(repository, "docs/gateway-api.md"), "utf8");
@@ -57,6 +58,9 @@ test.each([
   ["ListenerSet", listenerSetSchema, "listeners"],
   ["HTTPRoute", httpRouteSchema, "replacePrefixMatch"],
   ["GRPCRoute", grpcRouteSchema, "service"],
+  ["TLSRoute", tlsRouteSchema, "hostnames"],
+  ["TCPRoute", tcpRouteSchema, "weight"],
+  ["UDPRoute", udpRouteSchema, "weight"],
   ["BackendTLSPolicy", backendTlsPolicySchema, "subjectAltNames"],
 ])("the page has every field of %s", (_, schema, known) => {
   const names = fieldNames(schema);

@@ -8,12 +8,15 @@ import { proxyLogModules } from "../../proxy/src/app/log-modules.ts";
 import { controllerLogModules } from "../../proxy/src/controller/log-modules.ts";
 import { serviceLogModules } from "../../ratelimit-service/src/settings/log-modules.ts";
 import { attributeNames } from "../../proxy/src/telemetry/access-log/attributes.ts";
-import { accessLogModule, lineOf } from "../../proxy/src/telemetry/access-log/log-line.ts";
+import { accessLogModule, lineOf, type LogLine, streamLineOf } from "../../proxy/src/telemetry/access-log/log-line.ts";
 import type { RequestRecord } from "../../proxy/src/telemetry/request-record.ts";
+import type { StreamRecord } from "../../proxy/src/telemetry/stream-record.ts";
 import { limitOf, recordOf } from "../../proxy/src/telemetry/testing/records.ts";
 
 const page = readFileSync(new URL("../../docs/logs.md", import.meta.url), "utf8");
 const reasonsFile = new URL("../../proxy/src/telemetry/request-record.ts", import.meta.url);
+
+const streamReasonsFile = new URL("../../proxy/src/telemetry/stream-record.ts", import.meta.url);
 
 /** Names in code spans of the first column of the table below a heading. */
 function namesBelow(heading: string): readonly string[] {
@@ -22,7 +25,14 @@ function namesBelow(heading: string): readonly string[] {
   return firstCells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
 }
 
-/** Fields of the lines of requests with all optional parts. */
+/** A connection with a server name. */
+const streamOf: StreamRecord = {
+  ...{ protocol: "TLS", startMs: 0, durationMs: 1, sourceAddress: "192.0.2.7", serverName: "a.example" },
+  ...{ listener: "l", route: "r", rule: "r/0", gateway: "g", backend: "b", endpoint: "e", attempts: 2, connectMs: 1 },
+  ...{ receivedBytes: 1, sentBytes: 1, reason: "ClientClosed", decisions: [] },
+};
+
+/** Fields of the lines with all optional parts. */
 function fieldsLogged(): readonly string[] {
   const everything: Partial<RequestRecord> = {
     identity: "jwt alice",
@@ -42,7 +52,10 @@ function fieldsLogged(): readonly string[] {
       { limit: { policy: "default/p", target: "HTTPRoute/default/r" }, outcome: "allowed", by: "service" },
     ] as unknown as RequestRecord["globalDecisions"], // the log reads no other part of the limit
   };
-  return Object.keys(JSON.parse(JSON.stringify(lineOf("", recordOf(everything)))) as object);
+  const line = lineOf("", recordOf(everything));
+  // The fields of requests and of relayed connections, in the one order of both.
+  const stream = streamLineOf("", streamOf);
+  return Object.keys(line).filter((name) => [line, stream].some((each) => each[name as keyof LogLine] !== undefined));
 }
 
 test("the table of the access log has every field in the order of the line, and no other", () => {
@@ -58,6 +71,17 @@ test("the table of reasons has every reason, and no other", () => {
 });
 
 const modules = { ...proxyLogModules, ...controllerLogModules, ...serviceLogModules };
+
+test("the table of ends of connections has every reason, and no other", () => {
+  const declared = readFileSync(streamReasonsFile, "utf8").split("/** The ends in which")[0] ?? "";
+  const reasons = [...declared.matchAll(/^ {2}\| "(\w+)"/gm)].map(([, reason = ""]) => reason);
+  expect(reasons.length).toBeGreaterThan(10);
+  expect(
+    namesBelow("Connections and sessions")
+      .filter((name) => name !== "reason")
+      .toSorted(),
+  ).toEqual(reasons.toSorted());
+});
 
 test("the table of modules is the one of the programs (`npx vitest -u` writes it)", async () => {
   const rows = Object.entries(modules).map(([name, about]) => [`\`${name}\``, about]);

@@ -48,6 +48,66 @@ const secretRefs = [{ name: "acme" }];
 const labels = (count: number): object =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [`label-${at}`, "v"]));
 
+const streamRoute = (kind: string, spec: object = {}) => ({
+  apiVersion: "gateway.networking.k8s.io/v1",
+  kind,
+  metadata: { name: "db", namespace: "default" },
+  spec: {
+    parentRefs: [{ name: "web" }],
+    rules: [{ backendRefs: [{ name: "db", port: 5432 }] }],
+    ...(kind === "TLSRoute" && { hostnames: ["db.example.com"] }),
+    ...spec,
+  },
+});
+const streamKinds = ["TLSRoute", "TCPRoute", "UDPRoute"];
+
+const acceptedStreams: readonly (readonly [string, object])[] = [
+  ...streamKinds.map((kind) => [`a ${kind}`, streamRoute(kind)] as const),
+  [
+    "a named rule with weights",
+    streamRoute("TCPRoute", {
+      rules: [
+        {
+          name: "a",
+          backendRefs: [
+            { name: "a", port: 1, weight: 0 },
+            { group: "gatewayproxy.dev", kind: "Backend", name: "b", weight: 1_000_000 },
+          ],
+        },
+      ],
+    }),
+  ],
+  ["a wildcard of a TLSRoute", streamRoute("TLSRoute", { hostnames: ["*.example.com"] })],
+];
+
+const rejectedStreams: readonly (readonly [string, object])[] = [
+  ...streamKinds.flatMap((kind) => [
+    [`a ${kind} without rules`, streamRoute(kind, { rules: [] })] as const,
+    [
+      `a ${kind} with 2 rules`,
+      streamRoute(kind, { rules: many(2, { backendRefs: [{ name: "db", port: 1 }] }) }),
+    ] as const,
+    [`a ${kind} without backends`, streamRoute(kind, { rules: [{ backendRefs: [] }] })] as const,
+    [
+      `a ${kind} with 17 backends`,
+      streamRoute(kind, { rules: [{ backendRefs: many(17, { name: "db", port: 1 }) }] }),
+    ] as const,
+    [`a ${kind} without a port`, streamRoute(kind, { rules: [{ backendRefs: [{ name: "db" }] }] })] as const,
+    [
+      `a ${kind} with matches`,
+      streamRoute(kind, { rules: [{ matches: [], backendRefs: [{ name: "db", port: 1 }] }] }),
+    ] as const,
+    [
+      `a ${kind} with filters`,
+      streamRoute(kind, { rules: [{ backendRefs: [{ name: "db", port: 1, filters: [] }] }] }),
+    ] as const,
+  ]),
+  ["a TLSRoute without host names", streamRoute("TLSRoute", { hostnames: [] })],
+  ["a TLSRoute of an address", streamRoute("TLSRoute", { hostnames: ["10.0.0.1"] })],
+  ["a TLSRoute of a host name in upper case", streamRoute("TLSRoute", { hostnames: ["A.example.com"] })],
+  ["a TCPRoute with host names", streamRoute("TCPRoute", { hostnames: ["a.example.com"] })],
+];
+
 const acceptedAuthentication: readonly (readonly [string, object])[] = [
   ["tokens by URL", byToken({ audiences: ["chat"] })],
   ["keys of a ConfigMap", byKeySet({ configMapRef: { name: "keys" } })],
@@ -153,6 +213,9 @@ const accepted: readonly (readonly [string, object])[] = [
   ["tokens with key and mode", local({ tokens: 1, unit: "Hours", key: "source.address", mode: "Shadow" })],
   ["the largest amounts", local({ requests: 2_147_483_647, burst: 2_147_483_647, unit: "Hours" })],
   ["a sliding window", local({ ...entry, window: "Sliding" })],
+  ["connections", policy({ local: [{ connections: 4, key: "source.address" }] }, [{ ...target, kind: "TCPRoute" }])],
+  ["sessions of a rule", policy({ local: [{ connections: 4 }] }, [{ ...target, kind: "UDPRoute", sectionName: "a" }])],
+  ["a bucket of connections", policy({ local: [{ connections: 4, bucket: "b" }] }, [{ ...target, kind: "TLSRoute" }])],
   ["requests in progress", local({ concurrent: 4, key: "source.address", limit: "8" })],
   ["spend", local({ spend: "25.00", unit: "Months", window: "Calendar", unpriced: "Allow", cost: "llm.cost" })],
   ["the largest spend", local({ spend: "999999999.999999", unit: "Hours" })],
@@ -276,6 +339,15 @@ const rejected: readonly (readonly [string, object])[] = [
   ["an unknown field of a price", ai({ prices: { a: { input: "1", output: "1", reasoning: "1" } } })],
   ["a currency in lower case", ai({ currency: "usd" })],
   ["0 requests in progress", local({ concurrent: 0 })],
+  ["0 connections", local({ connections: 0 })],
+  ["requests, and connections", local({ ...entry, connections: 1 })],
+  ["a unit of connections", local({ connections: 1, unit: "Seconds" })],
+  ["a window of connections", local({ connections: 1, window: "Fixed" })],
+  ["a limit of connections by expression", local({ connections: 1, limit: "1" })],
+  ["a cost of connections", local({ connections: 1, cost: "1" })],
+  ["a burst of connections", local({ connections: 1, burst: 1 })],
+  ["a reservation of connections", local({ connections: 1, reserve: "Estimate" })],
+  ["connections in a fallback", globally({ fallback: [{ connections: 1 }] })],
   ["requests, and requests in progress", local({ ...entry, concurrent: 1 })],
   ["a unit of requests in progress", local({ concurrent: 1, unit: "Seconds" })],
   ["a window of requests in progress", local({ concurrent: 1, window: "Fixed" })],
@@ -402,14 +474,14 @@ const rejected: readonly (readonly [string, object])[] = [
 
 describeCluster("the API server and the parser", (cluster) => {
   describe("both accept", () => {
-    test.each(accepted)("%s", async (_, manifest) => {
+    test.each([...accepted, ...acceptedStreams])("%s", async (_, manifest) => {
       expect(errorsOf(manifest)).toEqual([]);
       expect(await validate(cluster, manifest)).toBe("201");
     });
   });
 
   describe("both reject", () => {
-    test.each(rejected)("%s", async (_, manifest) => {
+    test.each([...rejected, ...rejectedStreams])("%s", async (_, manifest) => {
       expect(errorsOf(manifest)).not.toEqual([]);
       // 400 for unknown fields, 422 for values that the schema rejects.
       expect(await validate(cluster, manifest)).toMatch(/^4(00|22)/);
@@ -485,6 +557,14 @@ function specOf(manifest: object): unknown {
   return parsed.resource.spec;
 }
 
+const plurals = {
+  ProxyPolicy: "proxypolicies",
+  Backend: "backends",
+  TLSRoute: "tlsroutes",
+  TCPRoute: "tcproutes",
+  UDPRoute: "udproutes",
+} as const;
+
 /** The response of the API server to a manifest: the status, and the message of a rejection. */
 async function validate({ kubeconfig }: Cluster, manifest: object): Promise<string> {
   // The client library reads it there.
@@ -492,10 +572,10 @@ async function validate({ kubeconfig }: Cluster, manifest: object): Promise<stri
   const found = await findCluster({ env: { KUBECONFIG: kubeconfig } });
   if (!found.ok) throw new Error(found.problems.map(({ message }) => message).join());
   const connection = new ClusterConnection(found.value);
-  const plural = "kind" in manifest && manifest.kind === "Backend" ? "backends" : "proxypolicies";
+  const { apiVersion, kind } = manifest as { readonly apiVersion: string; readonly kind: keyof typeof plurals };
   const { status, json } = await connection.requestJson({
     method: "POST",
-    path: `/apis/gatewayproxy.dev/v1alpha1/namespaces/default/${plural}`,
+    path: `/apis/${apiVersion}/namespaces/default/${plurals[kind]}`,
     query: { dryRun: "All", fieldValidation: "Strict" },
     body: manifest,
   });

@@ -293,6 +293,21 @@ kind: GRPCRoute
 metadata: {name: calls, namespace: tenant}
 spec: {parentRefs: [{name: web}], hostnames: [calls.test], rules: [{backendRefs: [{name: tls, port: 443}]}]}
 ---
+apiVersion: gateway.networking.k8s.io/v1
+kind: TLSRoute
+metadata: {name: tls, namespace: tenant}
+spec: {parentRefs: [{name: web}], hostnames: [tls.test], rules: [{backendRefs: [{name: tls, port: 443}]}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: TCPRoute
+metadata: {name: tcp, namespace: tenant}
+spec: {parentRefs: [{name: web}], rules: [{backendRefs: [{name: tls, port: 443}]}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: UDPRoute
+metadata: {name: udp, namespace: tenant}
+spec: {parentRefs: [{name: web}], rules: [{backendRefs: [{name: tls, port: 443}]}]}
+---
 apiVersion: gatewayproxy.dev/v1alpha1
 kind: Backend
 metadata: {name: elsewhere, namespace: tenant}

@@ -14,6 +14,7 @@ import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../../prox
 import { defaultAccessLog } from "../../proxy/src/telemetry/access-log/access-log.ts";
 import { defaultRequestRules } from "../../proxy/src/listen/request-head.ts";
 import { createProviderMemory, ProviderStates } from "../../proxy/src/upstream/provider-states.ts";
+import { defaultStreams } from "../../proxy/src/streams/stream-services.ts";
 import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
 
 type Events = Pick<WorkerPoolOptions, "onRestart" | "onBindFailure" | "unclaimedWatches" | "onTraced">;
@@ -36,6 +37,7 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
       streamIdleTimeoutMs: 0,
       contendedStreamIdleTimeoutMs: 0,
       upstream: defaultUpstream,
+      streams: defaultStreams,
       abandonedResponses: defaultAbandonedResponses,
       expectsProxyHeader: false,
       upgradeProtocols: [],

@@ -12,8 +12,8 @@ export function PoliciesPage({ policies }: { policies: readonly DumpedPolicy[] }
     return (
       <Empty title="There is no ProxyPolicy, so nothing is limited.">
         <p>
-          A ProxyPolicy names HTTPRoutes, GRPCRoutes or Gateways in <code>spec.targetRefs</code> and limits their
-          requests or tokens in <code>spec.traffic.rateLimit</code>.
+          A ProxyPolicy names routes or Gateways in <code>spec.targetRefs</code> and limits their requests or tokens in{" "}
+          <code>spec.traffic.rateLimit</code>.
         </p>
       </Empty>
     );

@@ -78,6 +78,7 @@ const nouns: Readonly<Record<LocalEntry["counts"], string>> = {
   requests: "request",
   tokens: "token",
   concurrent: "concurrent request",
+  connections: "open connection",
   spend: "spend",
 };
 

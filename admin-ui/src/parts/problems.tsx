@@ -53,8 +53,7 @@ export function Conflicts({ conflicts: { rules, leftOut, unexaminedHostnames } }
       <ul>
         {sorted.map(({ route, rule, message }) => (
           <li key={rule}>
-            <strong>{route.startsWith("GRPCRoute/") ? route.replace("/", " ") : `HTTPRoute ${route}`}</strong>:{" "}
-            {message}
+            <strong>{/^[A-Z]/.test(route) ? route.replace("/", " ") : `HTTPRoute ${route}`}</strong>: {message}
           </li>
         ))}
         {leftOut > 0 && <li>and {counted(leftOut, "more rule")}</li>}

@@ -158,9 +158,10 @@ function describeCounter(denial: LocalDenial, stored: StoredDenial): Counter {
 
 function localRemedies({ limit, key }: LocalDenial, { windowEnd }: Counter): readonly string[] {
   const ofKey = key === undefined ? "" : " of this key";
-  if (limit.counts === "concurrent") {
+  if (limit.counts === "concurrent" || limit.counts === "connections") {
+    const counted = limit.counts === "concurrent" ? "a request in progress" : "an open connection";
     return [
-      `the end of a request in progress${ofKey} allows another`,
+      `the end of ${counted}${ofKey} allows another`,
       `an editor of ProxyPolicy ${limit.policy} can raise spec.traffic.rateLimit.local[${limit.entry}], or set its mode to Shadow`,
     ];
   }

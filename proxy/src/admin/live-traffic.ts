@@ -1,4 +1,5 @@
 /** Summarises the traffic of all workers from their metrics. Pure functions. */
+import { localCounts } from "@gatewayproxy/admin-api/limits";
 import type { Denial, Traffic, TrafficRoute } from "@gatewayproxy/admin-api/traffic";
 import type { MetricDeclaration, MetricsSnapshot } from "@gatewayproxy/runtime/metrics";
 import { requestMetrics } from "../telemetry/metric-table.ts";
@@ -106,7 +107,8 @@ function readDenial(rows: readonly Row[]): Denial {
 }
 
 function countsOf(label: string): Denial["counts"] {
-  return label === "tokens" || label === "concurrent" || label === "spend" ? label : "requests";
+  const found = localCounts.safeParse(label);
+  return found.success ? found.data : "requests";
 }
 
 /** The label of an entry is its name, or its index if it has none. A name begins with a letter. */

@@ -79,7 +79,7 @@ function entriesOf(limits: readonly SelectedLimit[], entry: string | undefined):
 }
 
 function hasWindow({ limit }: SelectedLimit): boolean {
-  return limit.counts !== "concurrent";
+  return limit.counts !== "concurrent" && limit.counts !== "connections";
 }
 
 function describe({ limit }: SelectedLimit): string {

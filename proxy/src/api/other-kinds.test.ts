@@ -309,11 +309,6 @@ describe("an object of another kind", () => {
     ["passed over", object("apps/v1", "Deployment", {}), "foreign"],
     ["passed over, though its kind has our kind's name", object("networking.istio.io/v1", "Gateway", {}), "foreign"],
     [
-      "reported, where its kind is known and unsupported",
-      object("gateway.networking.k8s.io/v1", "TLSRoute", {}),
-      "kind: kind TLSRoute is not supported by this version; the resource is ignored",
-    ],
-    [
       "reported, where its kind is misspelt",
       object("gatewayproxy.dev/v1alpha1", "ProxyPolcy", {}),
       'kind: found "ProxyPolcy", accepted in group gatewayproxy.dev is one of Backend, ProxyPolicy; did you mean "ProxyPolicy"?',

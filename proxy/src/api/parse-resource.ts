@@ -32,7 +32,7 @@ export function parseResource(value: unknown): ParsedResource {
   if (typeof apiVersion !== "string") return rejectAt(["apiVersion"], "missing, required is a version such as v1");
   if (typeof kind !== "string") return rejectAt(["kind"], "missing, required is a kind such as HTTPRoute");
   const known = kindNames.find((name) => name === kind && kinds[name].group === groupOf(apiVersion));
-  if (known === undefined) return parseUnknownKind(apiVersion, kind, value);
+  if (known === undefined) return parseUnknownKind(apiVersion, kind);
 
   const parsed = kinds[known].schema.safeParse(withoutNulls(value), { reportInput: true });
   if (parsed.success) return { kind: "resource", resource: parsed.data };
@@ -47,19 +47,9 @@ function rejectAt(path: FieldError["path"], message: string): RejectedText {
   return { kind: "rejected", key: undefined, errors, remains: undefined };
 }
 
-/**
- * Kinds of the Gateway API that the gateway does not support. They are reported, since ignoring them changes what is
- * served.
- */
-const unsupportedKinds = ["TCPRoute", "TLSRoute", "UDPRoute"];
-
 /** Decides whether an unknown kind belongs to another API or is a typing error. */
-function parseUnknownKind(apiVersion: string, kind: string, value: FieldMap): ParsedResource {
+function parseUnknownKind(apiVersion: string, kind: string): ParsedResource {
   const group = groupOf(apiVersion);
-  if (group === gatewayGroup && unsupportedKinds.includes(kind)) {
-    const rejection = rejectAt(["kind"], `kind ${kind} is not supported by this version; the resource is ignored`);
-    return { ...rejection, key: identify(kind, value) };
-  }
   if (group === gatewayGroup || group === proxyGroup) {
     const accepted = kindNames.filter((name) => kinds[name].group === group);
     const meant = suggest(kind, accepted);

@@ -33,6 +33,14 @@ describe("a local entry", () => {
       "a share of requests in progress by key",
       { concurrent: 4, key: "source.address", limit: "8", shareAcrossReplicas: true },
     ],
+    ["connections", { connections: 100 }],
+    [
+      "connections of each client by server name",
+      {
+        ...{ connections: 5, key: 'source.address + " " + route', when: 'gateway == "default/web"' },
+        ...{ mode: "Shadow", shareAcrossReplicas: true, bucket: "clients" },
+      },
+    ],
     ["a bucket", { ...entry, bucket: "team-a" }],
     ["a share of each replica", { ...entry, shareAcrossReplicas: true }],
     ["a name", { ...entry, name: "per-user-2" }],
@@ -50,12 +58,12 @@ describe("a local entry", () => {
     [
       "neither amount",
       { unit: "Minutes" },
-      ": found none, accepted is exactly one of requests, tokens, spend and concurrent",
+      ": found none, accepted is exactly one of requests, tokens, spend, concurrent and connections",
     ],
     [
       "both amounts",
       { ...entry, tokens: 5 },
-      ": found requests and tokens, accepted is exactly one of requests, tokens, spend and concurrent",
+      ": found requests and tokens, accepted is exactly one of requests, tokens, spend, concurrent and connections",
     ],
     ["no unit", { requests: 1 }, `.unit: missing, required is one of ${units}`],
     [
@@ -87,13 +95,31 @@ describe("a local entry", () => {
     [
       "requests, and requests in progress",
       { ...entry, concurrent: 1 },
-      ": found requests and concurrent, accepted is exactly one of requests, tokens, spend and concurrent",
+      ": found requests and concurrent, accepted is exactly one of requests, tokens, spend, concurrent and connections",
     ],
     [
       "a burst of requests in progress",
       { concurrent: 1, burst: 1 },
       ".burst: burst is accepted together with requests only",
     ],
+    ["0 connections", { connections: 0 }, `.connections: found 0, accepted is ${integer(1)}`],
+    [
+      "a key of connections that reads a request",
+      { connections: 1, key: "request.path" },
+      ".key: expression at column 1: request.path is known with the head of the request; this is evaluated when a connection opens",
+    ],
+    [
+      "a condition of connections that reads a token",
+      { connections: 1, when: 'jwt.sub == "a"' },
+      ".when: expression at column 1: jwt is known with the head of the request; this is evaluated when a connection opens",
+    ],
+    ...Object.entries({ unit: "Seconds", every: 1, window: "Fixed", cost: "1", limit: "1" }).map(
+      ([field, value]): [string, object, string] => [
+        `connections with ${field}`,
+        { connections: 1, [field]: value },
+        `.${field}: ${field} is not accepted together with connections`,
+      ],
+    ),
     ...Object.entries({ unit: "Seconds", every: 1, window: "Fixed", cost: "1" }).map(
       ([field, value]): [string, object, string] => [
         `requests in progress with ${field}`,
@@ -129,7 +155,7 @@ describe("a local entry", () => {
     [
       "a field of its own",
       { ...entry, burts: 5 },
-      '.burts: unknown field "burts", accepted are name, requests, tokens, spend, unpriced, concurrent, unit, every, window, timeZone, burst, key, when, limit, cost, reserve, bucket, shareAcrossReplicas, mode; did you mean "burst"?',
+      '.burts: unknown field "burts", accepted are name, requests, tokens, spend, unpriced, concurrent, unit, every, window, timeZone, burst, key, when, limit, cost, reserve, bucket, shareAcrossReplicas, connections, mode; did you mean "burst"?',
     ],
     [
       "a name with capitals",
@@ -221,7 +247,7 @@ describe("a policy", () => {
     [
       "a target of another kind",
       { targetRefs: [{ ...target, kind: "Service" }] },
-      'spec.targetRefs[0].kind: found "Service", accepted is one of "HTTPRoute", "GRPCRoute", "Gateway"',
+      'spec.targetRefs[0].kind: found "Service", accepted is one of "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", "Gateway"',
     ],
     [
       "a target of another group",

@@ -1,9 +1,10 @@
 /**
- * ProxyPolicy (gatewayproxy.dev/v1alpha1): limits on the traffic of HTTPRoutes, GRPCRoutes and Gateways. The parser accepts and
- * rejects the same objects as the CRD.
+ * ProxyPolicy (gatewayproxy.dev/v1alpha1): limits on the traffic of routes and Gateways. The parser accepts and rejects the same
+ * objects as the CRD.
  */
 import { calendarUnits, isTimeZone } from "@gatewayproxy/runtime/calendar";
 import { microUnitsOf } from "@gatewayproxy/runtime/money";
+import { routeKinds } from "@gatewayproxy/runtime/route-key";
 import * as z from "zod";
 import { maxExpressionLength } from "../cel/expression.ts";
 import { type AuthenticationSpec, authentication } from "./authentication.ts";
@@ -28,7 +29,7 @@ import { usageChunk, usageChunkMeaning } from "./usage-chunk.ts";
 
 const targetRef = strictObject({
   group: z.literal(gatewayGroup).describe("Group of the target."),
-  kind: z.enum(["HTTPRoute", "GRPCRoute", "Gateway"]).describe("Kind of the target."),
+  kind: z.enum([...routeKinds, "Gateway"]).describe("Kind of the target."),
   name: objectName.describe("Name of the target, in the namespace of the policy."),
   sectionName: sectionName
     .optional()
@@ -107,17 +108,17 @@ const entryFields = {
   requests: integer(1, maxInt32)
     .optional()
     .describe(
-      "Requests that are allowed in each window. Exactly one of requests, tokens, spend and concurrent must be set.",
+      "Requests that are allowed in each window. Exactly one amount must be set: requests, tokens, spend, concurrent, or connections in local.",
     ),
   tokens: integer(1, maxInt32)
     .optional()
     .describe(
-      "LLM tokens that are allowed in each window: input and output together, as the provider reports them. Requests are allowed while any tokens remain, and each is charged when its response reports its usage. Exactly one of requests, tokens, spend and concurrent must be set.",
+      "LLM tokens that are allowed in each window: input and output together, as the provider reports them. Requests are allowed while any tokens remain, and each is charged when its response reports its usage. Exactly one amount must be set: requests, tokens, spend, concurrent, or connections in local.",
     ),
   spend: spend
     .optional()
     .describe(
-      "Money that responses may cost in each window, by the `prices` of the Backends: a decimal number as text, in their currency. At most 999999999.999999, and 4294.967295 with window Sliding. Requests are allowed while any of it remains, and each is charged when its response reports its usage. Exactly one of requests, tokens, spend and concurrent must be set.",
+      "Money that responses may cost in each window, by the `prices` of the Backends: a decimal number as text, in their currency. At most 999999999.999999, and 4294.967295 with window Sliding. Requests are allowed while any of it remains, and each is charged when its response reports its usage. Exactly one amount must be set: requests, tokens, spend, concurrent, or connections in local.",
     ),
   unpriced: z
     .enum(["Refuse", "Allow"])
@@ -128,7 +129,7 @@ const entryFields = {
   concurrent: integer(1, maxInt32)
     .optional()
     .describe(
-      "Requests that may be in progress at once, each from its start to the last byte of its response. They have no window, so unit, every, window, timeZone, burst and cost are not accepted. Exactly one of requests, tokens, spend and concurrent must be set.",
+      "Requests that may be in progress at once, each from its start to the last byte of its response. They have no window, so unit, every, window, timeZone, burst and cost are not accepted. Exactly one amount must be set: requests, tokens, spend, concurrent, or connections in local.",
     ),
   unit: z
     .enum(units)
@@ -195,12 +196,30 @@ const entryFields = {
     ),
 };
 
-const entryRules = publishRules(
+const fallbackRules = [
   {
     rule: "[has(self.requests), has(self.tokens), has(self.spend), has(self.concurrent)].exists_one(isSet, isSet)",
     message: "accepted is exactly one of requests, tokens, spend and concurrent",
   },
   { rule: "has(self.unit) != has(self.concurrent)", message: "unit is required with all but concurrent" },
+];
+
+const localRules = [
+  {
+    rule: "[has(self.requests), has(self.tokens), has(self.spend), has(self.concurrent), has(self.connections)].exists_one(isSet, isSet)",
+    message: "accepted is exactly one of requests, tokens, spend, concurrent and connections",
+  },
+  {
+    rule: "has(self.unit) != (has(self.concurrent) || has(self.connections))",
+    message: "unit is required with all but concurrent and connections",
+  },
+  {
+    rule: "!has(self.connections) || !(has(self.every) || has(self.window) || has(self.timeZone) || has(self.cost) || has(self.limit))",
+    message: "every, window, timeZone, cost and limit are not accepted together with connections",
+  },
+];
+
+const entryRules = [
   {
     rule: "!has(self.concurrent) || !(has(self.every) || has(self.window) || has(self.timeZone) || has(self.cost))",
     message: "every, window, timeZone and cost are not accepted together with concurrent",
@@ -231,12 +250,14 @@ const entryRules = publishRules(
     rule: "!has(self.timeZone) || has(self.window) && self.window == 'Calendar'",
     message: "timeZone is accepted with window Calendar only",
   },
-);
+];
 
 interface EntryFields {
   readonly requests?: number | undefined;
   readonly tokens?: number | undefined;
   readonly concurrent?: number | undefined;
+  /** Only in `local`. */
+  readonly connections?: number | undefined;
   readonly spend?: string | undefined;
   readonly unpriced?: string | undefined;
   readonly reserve?: string | undefined;
@@ -244,23 +265,37 @@ interface EntryFields {
   readonly burst?: number | undefined;
   readonly limit?: string | undefined;
   readonly bucket?: string | undefined;
+  readonly key?: string | undefined;
+  readonly when?: string | undefined;
   readonly cost?: string | undefined;
   readonly unit?: string | undefined;
   readonly window?: "Fixed" | "Sliding" | "Calendar" | undefined;
   readonly timeZone?: string | undefined;
 }
 
-function checkEntry(entry: EntryFields, context: z.core.$RefinementCtx): void {
+/** The amounts of which an entry has exactly one. */
+const fallbackAmounts = ["requests", "tokens", "spend", "concurrent"] as const;
+const localAmounts = [...fallbackAmounts, "connections"] as const;
+
+const checkLocalEntry = (entry: EntryFields, context: z.core.$RefinementCtx) =>
+  checkEntry(entry, localAmounts, context);
+const checkFallbackEntry = (entry: EntryFields, context: z.core.$RefinementCtx) =>
+  checkEntry(entry, fallbackAmounts, context);
+
+function checkEntry(
+  entry: EntryFields,
+  accepted: readonly (typeof localAmounts)[number][],
+  context: z.core.$RefinementCtx,
+): void {
   const report = (message: string, ...path: readonly string[]): void => {
     context.addIssue({ code: "custom", path: [...path], message });
   };
-  const { requests, tokens, concurrent, spend: money, burst, limit, bucket, cost } = entry;
-  const amounts = Object.entries({ requests, tokens, spend: money, concurrent }).filter(
-    ([, value]) => value !== undefined,
-  );
+  const { requests, tokens, concurrent, connections, spend: money, burst, limit, bucket, cost } = entry;
+  const amounts = accepted.filter((name) => entry[name] !== undefined);
   if (amounts.length !== 1) {
-    const found = amounts.length === 0 ? "none" : amounts.map(([name]) => name).join(" and ");
-    report(`found ${found}, accepted is exactly one of requests, tokens, spend and concurrent`);
+    const found = amounts.length === 0 ? "none" : amounts.join(" and ");
+    const names = `${accepted.slice(0, -1).join(", ")} and ${accepted.at(-1) ?? ""}`;
+    report(`found ${found}, accepted is exactly one of ${names}`);
     return;
   }
   if (requests === undefined && burst !== undefined) {
@@ -275,6 +310,10 @@ function checkEntry(entry: EntryFields, context: z.core.$RefinementCtx): void {
   if (burst !== undefined && (limit ?? bucket) !== undefined) {
     report("burst is not accepted together with limit or bucket", "burst");
   }
+  if (connections !== undefined) {
+    checkConnections(entry, report);
+    return;
+  }
   if (concurrent === undefined) checkWindow(entry, report);
   else checkConcurrent(entry, report);
   if (cost === undefined || concurrent !== undefined) return;
@@ -288,6 +327,20 @@ function checkConcurrent({ unit, every, window, timeZone: zone, cost }: EntryFie
   for (const [field, value] of Object.entries({ unit, every, window, timeZone: zone, cost })) {
     if (value !== undefined) report(`${field} is not accepted together with concurrent`, field);
   }
+}
+
+/** Connections have no window, and no request that an expression could read. */
+function checkConnections(entry: EntryFields, report: Report): void {
+  const { unit, every, window, timeZone: zone, cost, limit, key, when } = entry;
+  for (const [field, value] of Object.entries({ unit, every, window, timeZone: zone, cost, limit })) {
+    if (value !== undefined) report(`${field} is not accepted together with connections`, field);
+  }
+  const check = (field: string, source: string | undefined, result: "text" | "condition"): void => {
+    if (source === undefined) return;
+    for (const message of checkExpression(source, { phase: "connection", result }).errors) report(message, field);
+  };
+  check("key", key, "text");
+  check("when", when, "condition");
 }
 
 function checkWindow(
@@ -315,24 +368,33 @@ function isCalendarUnit(unit: string): boolean {
 
 const localEntry = strictObject({
   ...entryFields,
+  connections: integer(1, maxInt32)
+    .optional()
+    .describe(
+      "Connections of TLSRoutes and TCPRoutes, and sessions of UDPRoutes, that may be open at once. Further ones are closed. They have no window, so unit, every, window, timeZone, burst, limit and cost are not accepted, and key and when can read source.address, source.exactAddress, tls.serverName, route and gateway. Exactly one amount must be set: requests, tokens, spend, concurrent, or connections in local.",
+    ),
   mode: z
     .enum(["Enforce", "Shadow"])
     .default("Enforce")
     .describe("Enforce denies requests over the limit with 429. Shadow counts and reports them, but denies nothing."),
 })
-  .superRefine(checkEntry)
-  .meta(entryRules);
+  .superRefine(checkLocalEntry)
+  .meta(publishRules(...localRules, ...entryRules));
 
-const fallbackEntry = strictObject(entryFields).superRefine(checkEntry).meta(entryRules);
+const fallbackEntry = strictObject(entryFields)
+  .superRefine(checkFallbackEntry)
+  .meta(publishRules(...fallbackRules, ...entryRules));
 
 /** Returns what an entry counts. The parser accepts exactly one of the fields. */
 export function countsOf({
   tokens,
   concurrent,
+  connections,
   spend: money,
-}: Pick<EntryFields, "tokens" | "concurrent" | "spend">): "requests" | "tokens" | "concurrent" | "spend" {
+}: Pick<EntryFields, "tokens" | "concurrent" | "connections" | "spend">): (typeof localAmounts)[number] {
   if (tokens !== undefined) return "tokens";
   if (money !== undefined) return "spend";
+  if (connections !== undefined) return "connections";
   return concurrent === undefined ? "requests" : "concurrent";
 }
 
@@ -432,7 +494,7 @@ export const proxyPolicySchema = strictResource({
   metadata: namespacedMetadata,
   spec: strictObject({
     targetRefs: targetRefs.describe(
-      "HTTPRoutes, GRPCRoutes and Gateways to authenticate and limit, in the namespace of the policy. Each target has its own counters. A limit on a Gateway counts all its routes together.",
+      "Routes and Gateways to authenticate and limit, in the namespace of the policy. Each target has its own counters. A limit on a Gateway counts all its routes together. Entries with connections apply to TLSRoutes, TCPRoutes and UDPRoutes only, and everything else to HTTPRoutes and GRPCRoutes only.",
     ),
     traffic: traffic.describe("Rules for the traffic of the targets. Required is authentication or rateLimit."),
   }).describe("Targets, authentication and limits of the policy."),
@@ -453,8 +515,6 @@ export interface ProxyPolicy extends Immutable<z.output<typeof proxyPolicySchema
 }
 
 type TargetKind = z.output<typeof targetRef>["kind"];
-
-const routeKinds = ["HTTPRoute", "GRPCRoute"] as const;
 
 const readableRef = z.object({
   group: z.literal(gatewayGroup).catch(gatewayGroup),

@@ -1,5 +1,6 @@
 /** The kinds of resources that the gateway reads. A new kind is one file with its schema and one line here. */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
+import { routeKinds } from "@gatewayproxy/runtime/route-key";
 import { type Backend, backendSchema } from "./backend.ts";
 import { type BackendTlsPolicy, backendTlsPolicySchema, rejectedTlsPolicy } from "./backend-tls-policy.ts";
 import { type ConfigMap, configMapSchema } from "./config-map.ts";
@@ -15,6 +16,14 @@ import { type ProxyPolicy, proxyPolicySchema, rejectedProxyPolicy } from "./prox
 import { type ReferenceGrant, referenceGrantSchema } from "./reference-grant.ts";
 import { type Secret, secretSchema } from "./secret.ts";
 import { type Service, serviceSchema } from "./service.ts";
+import {
+  type TcpRoute,
+  tcpRouteSchema,
+  type TlsRoute,
+  tlsRouteSchema,
+  type UdpRoute,
+  udpRouteSchema,
+} from "./stream-route.ts";
 
 /** A parsed object of any of the kinds. */
 export type Resource =
@@ -23,6 +32,7 @@ export type Resource =
   | ListenerSet
   | HttpRoute
   | GrpcRoute
+  | StreamRouteResource
   | ReferenceGrant
   | Namespace
   | Service
@@ -35,6 +45,12 @@ export type Resource =
 
 /** A route of any kind that requests can match. */
 export type RouteResource = HttpRoute | GrpcRoute;
+
+/** A route of any kind that relays streams: connections, or UDP sessions. */
+export type StreamRouteResource = TlsRoute | TcpRoute | UdpRoute;
+
+/** A route of any kind. */
+export type AnyRoute = RouteResource | StreamRouteResource;
 
 /** The name of a kind. */
 export type Kind = Resource["kind"];
@@ -62,6 +78,9 @@ export const kinds = {
   ListenerSet: { ...gatewayApi, schema: listenerSetSchema },
   HTTPRoute: { ...gatewayApi, schema: httpRouteSchema },
   GRPCRoute: { group: gatewayGroup, versions: ["v1"], schema: grpcRouteSchema },
+  TLSRoute: { group: gatewayGroup, versions: ["v1", "v1alpha3", "v1alpha2"], schema: tlsRouteSchema },
+  TCPRoute: { group: gatewayGroup, versions: ["v1", "v1alpha2"], schema: tcpRouteSchema },
+  UDPRoute: { group: gatewayGroup, versions: ["v1", "v1alpha2"], schema: udpRouteSchema },
   ReferenceGrant: { ...gatewayApi, schema: referenceGrantSchema },
   Namespace: { ...core, schema: namespaceSchema },
   Service: { ...core, schema: serviceSchema },
@@ -96,6 +115,16 @@ export function resourceSet(resources: Iterable<Resource>): ResourceSet {
   for (const resource of resources) byKind.get(resource.kind)?.push(resource);
   // Each list contains only resources of its own kind, as grouped above.
   return Object.fromEntries(byKind) as unknown as ResourceSet;
+}
+
+/** Returns the routes of all kinds. */
+export function routesOf(resources: Pick<ResourceSet, (typeof routeKinds)[number]>): readonly AnyRoute[] {
+  return routeKinds.flatMap((kind): readonly AnyRoute[] => resources[kind]);
+}
+
+/** The host names of a route; empty for kinds without host names. */
+export function hostnamesOf({ spec }: AnyRoute): readonly string[] {
+  return "hostnames" in spec ? spec.hostnames : [];
 }
 
 /** The identity of an object in messages and maps: `HTTPRoute default/chat`, `Namespace default`. */

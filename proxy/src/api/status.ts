@@ -3,6 +3,7 @@
  * are those of the Gateway API (v1.6), except where marked as specific to this gateway. Times are added by
  * `status/conditions.ts`.
  */
+import { type RouteKind, routeKinds } from "@gatewayproxy/runtime/route-key";
 import type { ParentRef } from "./http-route.ts";
 
 /** A condition (`metav1.Condition`) without its time. */
@@ -155,8 +156,8 @@ export type BackendTlsCondition = ConditionsOf<{
 /** Conditions of a ProxyPolicy at one target. */
 export type PolicyCondition = ConditionsOf<{
   Accepted: "Valid" | "PartiallyValid" | "Invalid";
-  /** Shadowed: no request can reach the target. */
-  Attached: "Attached" | "TargetNotFound" | "Pending" | "TooManyLimits" | "Shadowed";
+  /** Shadowed: no request can reach the target. NotApplicable: the policy limits requests, and the target has connections, or the reverse. */
+  Attached: "Attached" | "TargetNotFound" | "Pending" | "TooManyLimits" | "Shadowed" | "NotApplicable";
   /** Present only when true: counters of windows of days or longer end with the proxy. */
   VolatileCounters: "NoStateDirectory";
 }>;
@@ -206,7 +207,7 @@ export interface ListenerStatus {
   readonly conditions: readonly ListenerCondition[];
 }
 
-/** Status of an HTTPRoute or a GRPCRoute. */
+/** Status of a route of any kind. */
 export interface RouteStatus {
   readonly namespace: string;
   readonly name: string;
@@ -264,7 +265,29 @@ export interface Statuses {
   readonly listenerSets: readonly ListenerSetStatus[];
   readonly httpRoutes: readonly RouteStatus[];
   readonly grpcRoutes: readonly RouteStatus[];
+  readonly tlsRoutes: readonly RouteStatus[];
+  readonly tcpRoutes: readonly RouteStatus[];
+  readonly udpRoutes: readonly RouteStatus[];
   readonly backendTlsPolicies: readonly BackendTlsPolicyStatus[];
   readonly proxyPolicies: readonly PolicyStatus[];
   readonly backends: readonly BackendStatus[];
+}
+
+/** The list of `Statuses` for each kind of routes. */
+export const routeLists = {
+  HTTPRoute: "httpRoutes",
+  GRPCRoute: "grpcRoutes",
+  TLSRoute: "tlsRoutes",
+  TCPRoute: "tcpRoutes",
+  UDPRoute: "udpRoutes",
+} as const satisfies Readonly<Record<RouteKind, keyof Statuses>>;
+
+/** The statuses of routes of all kinds. */
+export type RouteStatuses = Pick<Statuses, (typeof routeLists)[RouteKind]>;
+
+/** Yields the status of each route with its kind. */
+export function* routeStatusesIn(
+  statuses: RouteStatuses,
+): Generator<readonly [kind: RouteKind, status: RouteStatus], undefined, undefined> {
+  for (const kind of routeKinds) for (const status of statuses[routeLists[kind]]) yield [kind, status];
 }

@@ -1,6 +1,6 @@
 /** Summarises the differences between two snapshots in numbers and names, for the log. */
 import { isDeepStrictEqual } from "node:util";
-import type { Snapshot } from "../ir/snapshot.ts";
+import type { Route, Snapshot, StreamRoute } from "../ir/snapshot.ts";
 import { bindName } from "../data-plane/data-plane.ts";
 
 /** Maximum names in one field. */
@@ -19,14 +19,18 @@ export function snapshotChanges(before: Snapshot, after: Snapshot): object {
 function listenersOf({ binds }: Snapshot): ReadonlyMap<string, unknown> {
   return new Map(
     binds.flatMap((bind) =>
-      bind.listeners.map(({ key, ...listener }) => [key, { ...listener, routes: [], bind: bindName(bind) }] as const),
+      [...bind.listeners, ...(bind.streams ?? [])].map(
+        ({ key, ...listener }) => [key, { ...listener, routes: [], bind: bindName(bind) }] as const,
+      ),
     ),
   );
 }
 
 /** Returns routes by key. A route of several listeners is compared as attached to the first one. */
 function routesOf({ binds }: Snapshot): ReadonlyMap<string, unknown> {
-  const routes = binds.flatMap(({ listeners }) => listeners.flatMap((listener) => listener.routes));
+  const routes = binds.flatMap(({ listeners, streams = [] }) =>
+    [...listeners, ...streams].flatMap((listener): readonly (Route | StreamRoute)[] => listener.routes),
+  );
   return new Map(routes.toReversed().map((route) => [route.key, route]));
 }
 

@@ -296,8 +296,10 @@ export class Configuration {
   /** Logs the changes since the last attempt. */
   #logBindFailures(before: readonly BindFailure[]): void {
     const { log } = this.#options;
-    const isCurrent = ({ address, port }: BindFailure) =>
-      this.#current.binds.some((bind) => bind.address === address && bind.port === port);
+    const isCurrent = ({ address, port, transport }: BindFailure) =>
+      this.#current.binds.some(
+        (bind) => bind.address === address && bind.port === port && bind.transport === transport,
+      );
     for (const failure of this.#failures) {
       const { address, port, message } = failure;
       if (!before.some((other) => isDeepStrictEqual(other, failure))) {

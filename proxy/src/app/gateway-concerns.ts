@@ -4,7 +4,7 @@
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { gatewayGroup } from "../api/names.ts";
-import type { ResourceSet } from "../api/resource.ts";
+import { type ResourceSet, routesOf } from "../api/resource.ts";
 import { fieldsOf, type KubeObject, objectsOf, textOf } from "../kube/object.ts";
 import type { GatewayName } from "../translate/gateway/gateway-scope.ts";
 
@@ -20,10 +20,10 @@ export function concernsGateway(gateway: GatewayName, selected: ResourceSet): (o
     `Gateway ${key}`,
     ...selected.ListenerSet.map((set) => `ListenerSet ${objectKey(set.metadata)}`),
   ]);
-  const { ListenerSet, HTTPRoute, GRPCRoute, Backend, Service } = selected;
+  const { ListenerSet, Backend, Service } = selected;
   const namespaces = new Set([
     gateway.namespace,
-    ...[ListenerSet, HTTPRoute, GRPCRoute, Backend, Service].flat().map(({ metadata }) => metadata.namespace),
+    ...[ListenerSet, routesOf(selected), Backend, Service].flat().map(({ metadata }) => metadata.namespace),
   ]);
   return ({ kind, metadata, spec }) => {
     const { namespace, name } = fieldsOf(metadata);
@@ -36,6 +36,9 @@ export function concernsGateway(gateway: GatewayName, selected: ResourceSet): (o
         return parents.has(parentKey(fieldsOf(parentRef), namespace));
       case "HTTPRoute":
       case "GRPCRoute":
+      case "TLSRoute":
+      case "TCPRoute":
+      case "UDPRoute":
         return objectsOf(parentRefs).some((ref) => parents.has(parentKey(ref, namespace)));
       default:
         return namespaces.has(namespace);

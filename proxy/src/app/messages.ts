@@ -19,6 +19,7 @@ import type { AccessLogSettings } from "../telemetry/access-log/access-log.ts";
 import type { KeySetState } from "../ir/key-set-state.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
 import type { BackendKey } from "../ir/snapshot.ts";
+import type { StreamSettings } from "../streams/stream-services.ts";
 import type { UpstreamSettings } from "../upstream/upstream-settings.ts";
 import type { PartBatch, PartKey, SnapshotFrame } from "./snapshot-parts.ts";
 
@@ -38,11 +39,12 @@ export interface WorkerStart {
   readonly streamIdleTimeoutMs: number;
   readonly contendedStreamIdleTimeoutMs: number;
   readonly upstream: UpstreamSettings;
+  readonly streams: StreamSettings;
   /** Addresses to which no connection is opened. */
   readonly addresses: AddressRules;
   readonly abandonedResponses: AbandonedResponseSettings;
-  /** False for a single worker. */
-  readonly reusePort: boolean;
+  /** The number of workers, which share the TCP ports. */
+  readonly workers: number;
   readonly expectsProxyHeader: boolean;
   /** Protocols that a request may switch to. */
   readonly upgradeProtocols: readonly string[];
@@ -164,8 +166,8 @@ export type ToWorker =
   | { readonly kind: "leave" }
   /** The last `accessLines` are written, except `lost` ones. */
   | { readonly kind: "accessLinesWritten"; readonly lost: number }
-  /** Finish the requests in progress, then exit. */
-  | { readonly kind: "drain" };
+  /** Finish the requests in progress, then exit. Relayed connections and sessions are closed after `withinMs`. */
+  | { readonly kind: "drain"; readonly withinMs: number };
 
 /** A message of a worker to the main thread. `drained` is the last one. */
 export type FromWorker =

@@ -4,10 +4,8 @@
  */
 import { once } from "node:events";
 import { createServer } from "node:net";
-import type { Bind } from "../ir/snapshot.ts";
-import { type BindFailure, bindFailure, bindName } from "../data-plane/data-plane.ts";
-
-type BindAddress = Pick<Bind, "address" | "port">;
+import { type BindAddress, type BindFailure, bindFailure, bindName } from "../data-plane/data-plane.ts";
+import { openUdp } from "../streams/udp-socket.ts";
 
 export class PortClaims {
   /** Names of the binds on which this process listens, or is about to listen. */
@@ -30,6 +28,7 @@ export class PortClaims {
 
   /** Listens briefly without sharing, to detect another listener. */
   async #findFailure(bind: BindAddress): Promise<BindFailure | undefined> {
+    if (bind.transport === "UDP") return await findUdpFailure(bind);
     const { address: host, port } = bind;
     const server = createServer((socket) => socket.destroy());
     try {
@@ -41,5 +40,15 @@ export class PortClaims {
     } catch (error) {
       return bindFailure(bind, error);
     }
+  }
+}
+
+async function findUdpFailure(bind: BindAddress): Promise<BindFailure | undefined> {
+  try {
+    const socket = await openUdp({ address: bind.address, port: bind.port });
+    await new Promise<void>((resolve) => socket.close(resolve));
+    return undefined;
+  } catch (error) {
+    return bindFailure(bind, error);
   }
 }

@@ -86,6 +86,8 @@ const uiDirectory = fileURLToPath(new URL("../../../admin-ui/dist", import.meta.
  */
 const mainOwner = 1_000_000;
 
+/** Time before the end of a shutdown at which relayed connections are closed, in ms. */
+const closingMs = 500;
 /** Maximum time for which a shutdown waits for a collector of metrics, in ms. */
 const metricFlushMs = 2_000;
 
@@ -150,7 +152,10 @@ export class Proxy {
       onTraced: (watch, event) => this.#watches.deliver(watch, event),
       appendAccessLines: accessLogFile && ((lines) => accessLogFile.append(lines)),
     });
-    this.#shutdownSteps.push({ name: "drain workers", run: (signal) => this.#pool.drain(signal) });
+    this.#shutdownSteps.push({
+      name: "drain workers",
+      run: (signal) => this.#pool.drain(signal, this.#streamDrainMs()),
+    });
     this.#configuration = new Configuration({
       log: logs.logger("proxy::config"),
       clock,
@@ -222,6 +227,12 @@ export class Proxy {
       };
       signal.addEventListener("abort", skip, { once: true });
     });
+  }
+
+  /** The rest of the drain timeout, without the time to log and count the connections that are closed then. */
+  #streamDrainMs(): number {
+    const { drainTimeout, drainDelay } = this.#options.settings;
+    return Math.max(0, drainTimeout - drainDelay - closingMs);
   }
 
   /** @param firstSteps Steps before those of `#shutdownSteps`. */
@@ -412,9 +423,7 @@ export class Proxy {
     // An address in use must not affect the readiness of the other listeners.
     const closed = this.#configuration
       .state()
-      .failures.map(
-        ({ address, port, message }) => `cannot open ${bindName({ address, port })}: ${message}; trying again`,
-      );
+      .failures.map(({ message, ...bind }) => `cannot open ${bindName(bind)}: ${message}; trying again`);
     const body = [this.#readiness.describe(), ...closed, ...this.#describeInvalidPolicies()]
       .map((line) => `${line}\n`)
       .join("");
@@ -522,6 +531,11 @@ function workerStart(options: ProxyOptions, memory: SharedMemory): WorkerPoolSta
     streamIdleTimeoutMs: settings.streamIdleTimeout,
     contendedStreamIdleTimeoutMs: settings.contendedStreamIdleTimeout,
     upstream: upstreamSettings(settings),
+    streams: {
+      tcpIdleTimeoutMs: settings.tcpIdleTimeout,
+      udpIdleTimeoutMs: settings.udpIdleTimeout,
+      maxSessions: settings.maxUdpSessions,
+    },
     abandonedResponses: abandonedResponses(settings),
     logFilter: renderLogFilter(settings.logLevel),
     accessLog: {

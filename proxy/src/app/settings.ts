@@ -24,6 +24,7 @@ import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { isTraceUrlTemplate } from "@gatewayproxy/admin-api/trace-url";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import { defaultUpgradeProtocols, mayBeAllowed } from "../listen/upgrade-protocol.ts";
+import { defaultStreams } from "../streams/stream-services.ts";
 import { accessLogSettings } from "./access-log-settings.ts";
 import { proxyLogModules } from "./log-modules.ts";
 import { memoryPlan, plannedCpus } from "./memory-plan.ts";
@@ -230,6 +231,27 @@ export const proxySettings = {
     env: "CONTENDED_STREAM_IDLE_TIMEOUT",
     default: "3s",
     help: "While requests wait for a connection to an endpoint: the time that a request with a connection may wait for its client at less than 500 bytes a second, multiplied by the number of such requests of the client's address; then the request is ended (StreamIdleTimeout). 0ms applies only --stream-idle-timeout.",
+  },
+  tcpIdleTimeout: {
+    kind: duration(0, 604_800_000),
+    flag: "tcp-idle-timeout",
+    env: "TCP_IDLE_TIMEOUT",
+    default: "1h",
+    help: "The time without any byte in either direction after which a connection of a TLSRoute or a TCPRoute is closed (IdleTimeout). 0ms is no timeout.",
+  },
+  udpIdleTimeout: {
+    kind: duration(1_000, 86_400_000),
+    flag: "udp-idle-timeout",
+    env: "UDP_IDLE_TIMEOUT",
+    default: "1m",
+    help: "The time without any datagram in either direction after which a session of a UDPRoute ends (IdleTimeout). A session is an address and port of a client.",
+  },
+  maxUdpSessions: {
+    kind: integer(1, 65_535),
+    flag: "max-udp-sessions",
+    env: "MAX_UDP_SESSIONS",
+    default: String(defaultStreams.maxSessions),
+    help: "Maximum sessions of UDPRoutes in a worker, which serves all sessions of a port. Each has a socket. Beyond it, the client address with the most sessions loses its oldest one to an address with fewer (Shed). An IPv6 address counts as its network (--ipv6-prefix-length).",
   },
   maxBodyMemory: {
     kind: integer(32, 65_536),

@@ -22,6 +22,8 @@ import type {
   Route,
   RouteRule,
   Snapshot,
+  StreamListener,
+  StreamRoute,
   UpstreamTls,
 } from "../ir/snapshot.ts";
 
@@ -36,8 +38,9 @@ export interface SnapshotFrame {
 }
 
 /** A bind that refers to its listeners by the keys of their parts. */
-export interface FrameBind extends Pick<Bind, "address" | "port"> {
+export interface FrameBind extends Pick<Bind, "address" | "port" | "transport"> {
   readonly listeners: readonly PartKey[];
+  readonly streams?: readonly PartKey[];
 }
 
 /** A snapshot as it is sent. */
@@ -50,6 +53,15 @@ export interface PackedSnapshot {
 interface PackedListener extends Omit<Listener, "routes" | "tls"> {
   readonly routes: readonly PackedRoute[];
   readonly tls?: PackedListenerTls;
+}
+
+interface PackedStreamListener extends Omit<StreamListener, "routes" | "tls"> {
+  readonly routes: readonly PackedStreamRoute[];
+  readonly tls?: PackedListenerTls;
+}
+
+interface PackedStreamRoute extends Omit<StreamRoute, "limits"> {
+  readonly limits: PartKey;
 }
 
 interface PackedListenerTls extends Omit<ListenerTls, "certificates" | "clientValidation"> {
@@ -111,10 +123,15 @@ interface PackedGlobalLimit extends Omit<GlobalLimit, "descriptors" | "fallback"
 export function* packSnapshot({ generation, binds, backends }: Snapshot): Steps<PackedSnapshot> {
   const packer = new Packer();
   const frameBinds: FrameBind[] = [];
-  for (const { listeners, ...bind } of binds) {
+  for (const { listeners, streams, ...bind } of binds) {
     const keys: PartKey[] = [];
     for (const listener of listeners) keys.push(yield* packer.listener(listener));
-    frameBinds.push({ ...bind, listeners: keys });
+    const streamKeys: PartKey[] = [];
+    for (const listener of streams ?? []) {
+      streamKeys.push(packer.streamListener(listener));
+      yield;
+    }
+    frameBinds.push({ ...bind, listeners: keys, ...(streams !== undefined && { streams: streamKeys }) });
   }
   const backendKeys: PartKey[] = [];
   for (const backend of Object.values(backends)) {
@@ -179,6 +196,14 @@ class Packer {
       ...(tls !== undefined && { tls: this.#listenerTls(tls) }),
       routes: packed,
     } satisfies PackedListener);
+  }
+
+  streamListener({ routes, tls, ...listener }: StreamListener): PartKey {
+    return this.#part({
+      ...listener,
+      ...(tls !== undefined && { tls: this.#listenerTls(tls) }),
+      routes: routes.map(({ limits, ...route }) => ({ ...route, limits: this.#limits(limits) })),
+    } satisfies PackedStreamListener);
   }
 
   #listenerTls({ certificates, clientValidation, ...tls }: ListenerTls): PackedListenerTls {
@@ -325,10 +350,12 @@ export class ReceivedParts {
   /** Assembles a snapshot, in steps of one route each. Throws if a part is missing. */
   *assemble({ generation, binds, backends: keys }: SnapshotFrame): Steps<Snapshot> {
     const assembled: Bind[] = [];
-    for (const { listeners, ...bind } of binds) {
+    for (const { listeners, streams, ...bind } of binds) {
       const ofBind: Listener[] = [];
       for (const key of listeners) ofBind.push(yield* this.#listener(key));
-      assembled.push({ ...bind, listeners: ofBind });
+      const streamsOfBind = streams?.map((key) => this.#streamListener(key));
+      yield;
+      assembled.push({ ...bind, listeners: ofBind, ...(streamsOfBind !== undefined && { streams: streamsOfBind }) });
     }
     const backends = keys.map((key) => this.#backend(key));
     return {
@@ -367,6 +394,17 @@ export class ReceivedParts {
     }
     if (tls === undefined) return { ...listener, routes };
     return { ...listener, tls: this.#assembledOf(key, () => this.#listenerTls(tls)), routes };
+  }
+
+  #streamListener(key: PartKey): StreamListener {
+    return this.#assembledOf(key, () => {
+      const { routes, tls, ...listener } = this.#part(key) as PackedStreamListener;
+      return {
+        ...listener,
+        ...(tls !== undefined && { tls: this.#listenerTls(tls) }),
+        routes: routes.map(({ limits, ...route }) => ({ ...route, limits: this.#limits(limits) })),
+      };
+    });
   }
 
   #listenerTls({ certificates, clientValidation, ...tls }: PackedListenerTls): ListenerTls {

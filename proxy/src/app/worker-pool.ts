@@ -32,7 +32,7 @@ import { TokenThread } from "./token-thread-host.ts";
 import { batchesOf, type PackedSnapshot, type PartKey } from "./snapshot-parts.ts";
 
 /** Start data of every worker, without the fields that are known later. */
-export type WorkerPoolStart = Omit<WorkerStart, "worker" | "reusePort" | "addresses">;
+export type WorkerPoolStart = Omit<WorkerStart, "worker" | "workers" | "addresses">;
 
 /** The number of workers, their shared objects, and the receivers of their events. */
 export interface WorkerPoolOptions {
@@ -192,12 +192,16 @@ export class WorkerPool {
     for (const worker of this.#workers.values()) worker.leave();
   }
 
-  /** Resolves when every worker has finished its requests in progress and ended. Aborting `signal` ends the workers at once. */
-  async drain(signal: AbortSignal): Promise<void> {
+  /**
+   * Resolves when every worker has finished its requests in progress and ended. Aborting `signal` ends the workers at once.
+   *
+   * @param withinMs after which relayed connections and sessions are closed; absent: at once.
+   */
+  async drain(signal: AbortSignal, withinMs = 0): Promise<void> {
     this.#isDraining = true;
     await Promise.all(
       Array.from(this.#workers, async ([number, worker]) => {
-        const last = await worker.drain(signal);
+        const last = await worker.drain(signal, withinMs);
         if (last !== workerEnded) this.#totals.record(number, last);
         this.#totals.retire(number);
         this.#options.counters.releaseLocksOf(number);
@@ -244,7 +248,7 @@ export class WorkerPool {
 
   #startOf(worker: number): WorkerStart {
     const { start, workers } = this.#options;
-    return { ...start, worker, addresses: this.#addresses, logFilter: this.#logFilter, reusePort: workers > 1 };
+    return { ...start, worker, workers, addresses: this.#addresses, logFilter: this.#logFilter };
   }
 }
 
@@ -342,10 +346,10 @@ class WorkerThread {
   }
 
   /** @returns what it has counted, if it could say so. */
-  async drain(signal: AbortSignal): Promise<MetricsSnapshot | typeof workerEnded> {
+  async drain(signal: AbortSignal, withinMs = 0): Promise<MetricsSnapshot | typeof workerEnded> {
     const stop = (): void => this.#resolveAll();
     signal.addEventListener("abort", stop, { once: true });
-    await this.#request("drained", { kind: "drain" });
+    await this.#request("drained", { kind: "drain", withinMs });
     const counted = signal.aborted ? workerEnded : await this.query("metrics", false);
     this.#hasEnded = true;
     await this.thread.terminate();

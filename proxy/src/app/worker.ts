@@ -24,7 +24,7 @@ import { BodyBudget } from "../pipeline/body/body-budget.ts";
 import { ProviderStates } from "../upstream/provider-states.ts";
 import type { FaultPlace } from "../data-plane/faults.ts";
 import { DataPlane } from "../data-plane/data-plane.ts";
-import { createAccessLog } from "../telemetry/access-log/access-log.ts";
+import { createAccessLog, createStreamLog } from "../telemetry/access-log/access-log.ts";
 import { accessLogModule } from "../telemetry/access-log/log-line.ts";
 import { GlobalLimitMetrics } from "../telemetry/global-limit-metrics.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
@@ -33,6 +33,7 @@ import { RequestMetrics } from "../telemetry/request-metrics.ts";
 import type { TraceSubscription } from "../telemetry/trace/tracer.ts";
 import { AccessLogOutput } from "./access-log-output.ts";
 import { handleQuery, type FromWorker, type QueryHandlers, type ToWorker, type WorkerStart } from "./messages.ts";
+import { udpWorkerOf } from "../streams/udp-worker.ts";
 import { TokenCounter } from "../llm/tokens/token-counter.ts";
 import { exportLines, exportProblems, openAccessRecords } from "./open-log-export.ts";
 import { openRequestTracing } from "./open-request-tracing.ts";
@@ -124,14 +125,16 @@ const fileLines =
     clock: systemClock,
     onDrop: () => metrics.logLinesDropped(1),
   });
-const logAccess = createAccessLog({
+const accessLogOptions = {
   settings: start.accessLog.settings,
   logger: logs.logger(accessLogModule),
   destination: allOf([...(start.accessLog.toStdout ? [accessLines] : []), ...(fileLines ? [fileLines] : [])]),
   records: accessRecords,
   clock: systemClock,
   random: Math.random,
-});
+};
+const logAccess = createAccessLog(accessLogOptions);
+const logStream = createStreamLog(accessLogOptions);
 
 /** Returns one destination for all; undefined for none. */
 function allOf(destinations: readonly LogDestination[]): LogDestination | undefined {
@@ -165,12 +168,14 @@ const dataPlane = new DataPlane({
   streamIdleTimeoutMs: start.streamIdleTimeoutMs,
   contendedStreamIdleTimeoutMs: start.contendedStreamIdleTimeoutMs,
   upstream: start.upstream,
+  streams: start.streams,
   addresses: new AddressGuard(start.addresses),
   abandonedResponses: start.abandonedResponses,
   tokens,
   globalLimits: globalLimitMetrics,
   onRateLimitServiceBack: (service) => recoveredServices.postMessage(service),
-  reusePort: start.reusePort,
+  reusePort: start.workers > 1,
+  servesUdp: (bind) => udpWorkerOf(bind, start.workers) === start.worker,
   expectsProxyHeader: start.expectsProxyHeader,
   upgradeProtocols: start.upgradeProtocols,
   requestRules: start.requestRules,
@@ -203,6 +208,15 @@ const dataPlane = new DataPlane({
       else if (outcome.leftOut.length > 0) log.warn(fields, "keys of a key set are not used");
     },
     mirrored: (backend, outcome) => metrics.mirrored(backend, outcome),
+    streams: {
+      streamOpened: (record) => metrics.streamOpened(record),
+      bytesRelayed: (record, received, sent) => metrics.bytesRelayed(record, received, sent),
+      streamEnded(record) {
+        metrics.streamEnded(record);
+        logStream(record);
+      },
+      datagramDropped: (listener, reason) => metrics.datagramDropped(listener, reason),
+    },
   },
   faulted: reportError,
 });
@@ -289,7 +303,7 @@ async function execute(command: Command): Promise<void> {
       dataPlane.leave();
       return;
     case "drain":
-      await dataPlane.drain();
+      await dataPlane.drain(command.withinMs);
       await Promise.all([tracing, accessRecords, lineExporter].map((each) => each?.close(exportFlushMs)));
       await Promise.all([accessLines.flush(), fileLines?.flush()]);
       send({ kind: "drained" });

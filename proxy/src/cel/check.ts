@@ -43,7 +43,7 @@ export type QueryNames = readonly string[] | "all";
  *
  * @param phase when the expression is evaluated. A variable that is known only later is an error, like an unknown one.
  */
-export function check(expr: Expr, phase: Phase): Checked {
+export function check(expr: Expr, phase: Occasion): Checked {
   const checker = new Checker(phase);
   const type = checker.typeOf(expr, { names: new Set(), macros: 0 });
   return { type, variables: [...checker.used], query: checker.query, findings: checker.findings };
@@ -72,8 +72,17 @@ const lowerCaseToken = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
 
 const booleanOperators: readonly string[] = ["_&&_", "_||_"];
 
+/** When an expression is evaluated: in a phase of a request, or for a connection, which has no request. */
+export type Occasion = Phase | "connection";
+
+/** The variables that have a value for a connection. */
+const connectionVariables: readonly string[] = [
+  ...["source.address", "source.exactAddress", "tls.serverName", "route", "gateway"],
+];
+
 /** The texts that messages use for each phase. */
-const phaseDescriptions: Readonly<Record<Phase, string>> = {
+const phaseDescriptions: Readonly<Record<Occasion, string>> = {
+  connection: "when a connection opens",
   head: "with the head of the request",
   body: "once the body of the request has been read",
   response: "after the response",
@@ -83,7 +92,7 @@ const phaseDescriptions: Readonly<Record<Phase, string>> = {
 class Checker {
   readonly findings: Finding[] = [];
   readonly used = new Set<Variable>();
-  readonly #phase: Phase;
+  readonly #phase: Occasion;
   readonly #variables: readonly Variable[];
   readonly #queryNames = new Set<string>();
   #readsWholeQuery = false;
@@ -93,9 +102,9 @@ class Checker {
     return this.#readsWholeQuery ? "all" : [...this.#queryNames];
   }
 
-  constructor(phase: Phase) {
+  constructor(phase: Occasion) {
     this.#phase = phase;
-    this.#variables = variablesOf(phase);
+    this.#variables = variablesOf(phase === "connection" ? "head" : phase);
   }
 
   typeOf(expr: Expr, locals: Locals): CelType | undefined {
@@ -162,7 +171,8 @@ class Checker {
     return this.#field(at, variable, field);
   }
 
-  #isKnown({ phase }: Variable): boolean {
+  #isKnown({ name, phase }: Variable): boolean {
+    if (this.#phase === "connection") return connectionVariables.includes(name);
     return phases.indexOf(phase) <= phases.indexOf(this.#phase);
   }
 

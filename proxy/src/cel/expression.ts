@@ -6,7 +6,7 @@ import { type CelInput, type CelValue, isCelError, isCelUint, parse, plan } from
 import type { Expr, ParsedExpr, SourceInfo } from "@bufbuild/cel-spec/cel/expr/syntax_pb.js";
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { BudgetExceeded } from "../regex/work-budget.ts";
-import { type Checked, check, type QueryNames, textConstant } from "./check.ts";
+import { type Checked, check, type Occasion, type QueryNames, textConstant } from "./check.ts";
 import { costOfReading, evaluationBudget, unitsPerNode } from "./cost.ts";
 import { environment } from "./environment.ts";
 import { type IdentityVariable, identityVariables, type PolicyOwner } from "./identity.ts";
@@ -46,7 +46,7 @@ function share(key: string, expression: Expression): void {
 /** The use of an expression. */
 export interface Use {
   /** When the expression is evaluated, which bounds the variables that it can read. */
-  readonly phase: Phase;
+  readonly phase: Occasion;
   /** The kind of its result. */
   readonly result: "text" | "number" | "condition";
 }

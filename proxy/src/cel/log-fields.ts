@@ -18,6 +18,8 @@ export const logFieldKinds = {
   trace_id: "text",
   span_id: "text",
   source: "text",
+  protocol: "text",
+  serverName: "text",
   method: "text",
   scheme: "text",
   authority: "text",

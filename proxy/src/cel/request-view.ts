@@ -9,6 +9,8 @@ import type { LogFields } from "./log-fields.ts";
 import type { RequestWork } from "./request-work.ts";
 
 export interface RequestView {
+  /** Whether it is a connection or a session that is relayed. What reads a request then has no value. */
+  readonly isConnection?: true;
   readonly method: string;
   /** Path and query as received. */
   readonly path: string;
@@ -24,7 +26,9 @@ export interface RequestView {
   readonly sourceAddress: string;
   /** The number of leading bits of an IPv6 address that identify a client; `defaultIpv6PrefixLength` if absent. */
   readonly ipv6PrefixLength?: number;
-  /** `namespace/name` of the HTTPRoute, `GRPCRoute/namespace/name` of a GRPCRoute. */
+  /** The server name that the client sent in its TLS handshake (SNI), in lower case; undefined without one. */
+  readonly serverName?: string | undefined;
+  /** `namespace/name` of the HTTPRoute, of other kinds with the kind: `GRPCRoute/namespace/name`. */
   readonly route: string;
   /** `namespace/name` of the Gateway. */
   readonly gateway: string;

@@ -39,8 +39,8 @@ export const textByName = mapType(CelScalar.STRING, CelScalar.STRING);
 /** The type of the claims of a token. Their values have any type. */
 export const claimsByName = mapType(CelScalar.STRING, CelScalar.DYN);
 
-/** The variables of limits. None is a prefix of another. */
-export const variables: readonly Variable[] = [
+/** The variables that read a request. */
+const requestVariables: readonly Variable[] = [
   text("request.method", (view) => view.method),
   text("request.path", (view) => pathOf(view.path)),
   text("request.host", (view) => hostOf(view.authority)),
@@ -51,10 +51,16 @@ export const variables: readonly Variable[] = [
   { name: "unverifiedJwt", type: claimsByName, phase: "head", read: (view) => unverifiedClaims(bearerOf(view)) },
   identity("jwt", claimsByName),
   identity("apiKey", textByName),
+];
+
+/** The variables of limits. None is a prefix of another. */
+export const variables: readonly Variable[] = [
+  ...requestVariables.map(withoutConnections),
   text("source.address", ({ sourceAddress, ipv6PrefixLength = defaultIpv6PrefixLength }) =>
     networkOf(sourceAddress, ipv6PrefixLength),
   ),
   text("source.exactAddress", (view) => view.sourceAddress),
+  { name: "tls.serverName", type: CelScalar.STRING, phase: "head", read: (view) => view.serverName },
   text("route", (view) => view.route),
   text("gateway", (view) => view.gateway),
   llm("requestModel", CelScalar.STRING, "body", ({ requestModel }) => requestModel),
@@ -84,6 +90,11 @@ const allVariables: readonly Variable[] = [...variables, responseHeaders, ...log
 /** Returns the variables of expressions of a phase, with those that are known only later. */
 export function variablesOf(phase: Phase): readonly Variable[] {
   return phase === "end" ? allVariables : variables;
+}
+
+/** On a connection the variable has no value, so that it neither names a counter nor exempts from it. */
+function withoutConnections({ read, ...variable }: Variable): Variable {
+  return { ...variable, read: (view, owner) => (view.isConnection === true ? undefined : read(view, owner)) };
 }
 
 function text(name: string, read: (view: RequestView) => string): Variable {

@@ -14,8 +14,10 @@ export interface SocketTarget {
   readonly port: number;
   /** Absent: plain text. */
   readonly tls: UpstreamTls | undefined;
-  /** The protocol to offer in the TLS handshake (RFC 7301). */
-  readonly protocol: "http/1.1" | "h2";
+  /** The protocol to offer in the TLS handshake (RFC 7301); absent: none. */
+  readonly protocol?: "http/1.1" | "h2" | undefined;
+  /** Whether each side may end before the other; absent: the end of the server ends the connection. */
+  readonly allowHalfOpen?: boolean;
   /** Checks every address before a connection to it. */
   readonly addresses: AddressGuard;
   /** The TLS session to resume; absent for a full handshake. */
@@ -35,7 +37,7 @@ const tcpKeepAliveMs = 60_000;
  * @throws `Error` if the host is neither a name nor an address, or OpenSSL rejects the TLS settings.
  */
 export function openSocket(target: SocketTarget, onConnect: (protocol: string | undefined) => void): Socket {
-  const { port, tls, protocol, addresses, session, receive } = target;
+  const { port, tls, protocol, addresses, session, receive, allowHalfOpen = false } = target;
   const host = canonicalHost(target.host);
   const forbidden = findForbidden(addresses, host, port);
   if (forbidden !== undefined) return new Socket().destroy(forbidden);
@@ -43,6 +45,7 @@ export function openSocket(target: SocketTarget, onConnect: (protocol: string | 
     host,
     port,
     lookup: guardedLookup(addresses, port),
+    allowHalfOpen,
     noDelay: true,
     keepAlive: true,
     keepAliveInitialDelay: tcpKeepAliveMs,
@@ -53,7 +56,8 @@ export function openSocket(target: SocketTarget, onConnect: (protocol: string | 
     socket.once("connect", () => onConnect(undefined));
     return socket;
   }
-  const socket = connectTls({ ...address, ...clientTls(target.host, tls), ALPNProtocols: [protocol], session });
+  const offered = protocol === undefined ? {} : { ALPNProtocols: [protocol] };
+  const socket = connectTls({ ...address, ...clientTls(target.host, tls), ...offered, session });
   socket.once("secureConnect", () => onConnect(socket.alpnProtocol || undefined));
   return socket;
 }

@@ -13,6 +13,9 @@ export function currentObjects(resources: ResourceSet, rejected: readonly Reject
     ListenerSet: withRejectedObjects(resources.ListenerSet, rejected, "ListenerSet"),
     HTTPRoute: withRejectedObjects(resources.HTTPRoute, rejected, "HTTPRoute"),
     GRPCRoute: withRejectedObjects(resources.GRPCRoute, rejected, "GRPCRoute"),
+    TLSRoute: withRejectedObjects(resources.TLSRoute, rejected, "TLSRoute"),
+    TCPRoute: withRejectedObjects(resources.TCPRoute, rejected, "TCPRoute"),
+    UDPRoute: withRejectedObjects(resources.UDPRoute, rejected, "UDPRoute"),
     BackendTLSPolicy: withRejectedObjects(resources.BackendTLSPolicy, rejected, "BackendTLSPolicy"),
     ProxyPolicy: withRejectedObjects(resources.ProxyPolicy, rejected, "ProxyPolicy"),
     Backend: withRejectedObjects(resources.Backend, rejected, "Backend"),
@@ -28,8 +31,15 @@ function withRejectedObjects(
     const { metadata, status } = object;
     if (object["kind"] !== kind || !isObject(metadata)) return [];
     const { namespace, name, uid } = metadata;
+    const { apiVersion } = object;
     if (typeof name !== "string" || typeof uid !== "string") return [];
-    return [{ metadata: { name, uid, ...(typeof namespace === "string" && { namespace }) }, status }];
+    return [
+      {
+        ...(typeof apiVersion === "string" && { apiVersion }),
+        metadata: { name, uid, ...(typeof namespace === "string" && { namespace }) },
+        status,
+      },
+    ];
   });
   const keys = new Set(rejectedObjects.map(({ metadata }) => keyOf(metadata)));
   return [...valid.filter(({ metadata }) => !keys.has(keyOf(metadata))), ...rejectedObjects];

@@ -152,10 +152,12 @@ spec: {ai: {provider: {openai: {}}, auth: {secretRef: {name: key}}}}
       http,
       "{name: more, port: 80, protocol: HTTP, hostname: more.test}",
       "{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: missing}]}}",
-      "{name: unknown, port: 9000, protocol: UDP}",
+      "{name: unknown, port: 9000, protocol: SCTP}",
+      "{name: queries, port: 53, protocol: UDP}",
+      "{name: transfers, port: 53, protocol: TCP}",
     ];
     expect(portsOf(plan(resourcesOf(gatewayClass, gateway("web", { listeners: listeners.join(", ") }))))).toEqual([
-      80, 443,
+      53, 53, 80, 443,
     ]);
   });
 

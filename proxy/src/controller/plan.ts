@@ -10,13 +10,14 @@ import type { GatewayClass } from "../api/gateway-class.ts";
 import type { ParentRef } from "../api/http-route.ts";
 import type { RejectedResource } from "../api/rejected-resource.ts";
 import type { NamedObject, ResourceSet } from "../api/resource.ts";
-import type {
-  Condition,
-  GatewayClassCondition,
-  GatewayClassStatus,
-  GatewayStatus,
-  ListenerStatus,
-  Statuses,
+import {
+  type Condition,
+  type GatewayClassCondition,
+  type GatewayClassStatus,
+  type GatewayStatus,
+  type ListenerStatus,
+  routeStatusesIn,
+  type Statuses,
 } from "../api/status.ts";
 import type { KubeObject } from "../kube/object.ts";
 import type { ClusterStatuses } from "../status/cluster-statuses.ts";
@@ -55,7 +56,7 @@ import { hasVolumes } from "./provision/persistence.ts";
 import { parametersOf, refOf } from "./provision/parameters.ts";
 import type { SuspendedRights, Provision, ProvisionErrors } from "./provision/provisioner.ts";
 import { rolesOf } from "./provision/roles.ts";
-import { type ProxyDefaults, type ManagedGateway, workloadOf } from "./provision/workload.ts";
+import { type ListenerPort, type ProxyDefaults, type ManagedGateway, workloadOf } from "./provision/workload.ts";
 import { supportedFeatures } from "./supported-features.ts";
 import { withWithheldRights } from "./withheld.ts";
 
@@ -175,8 +176,8 @@ function* planOf(
 }
 
 /** Returns the parentRefs of routes that the translation has accepted. */
-function acceptedParents({ httpRoutes, grpcRoutes }: Statuses): ReadonlySet<ParentRef> {
-  const all = [...httpRoutes, ...grpcRoutes].flatMap(({ parents }) => parents);
+function acceptedParents(statuses: Statuses): ReadonlySet<ParentRef> {
+  const all = Array.from(routeStatusesIn(statuses), ([, { parents }]) => parents).flat();
   return new Set(all.filter(({ conditions }) => isTrue(conditions, "Accepted")).map(({ parentRef }) => parentRef));
 }
 
@@ -236,12 +237,13 @@ function managedGatewayOf(
   if (!all.some(({ listeners }) => listeners.some((listener) => isTrue(listener.conditions, "Programmed")))) {
     return undefined;
   }
-  const ports = new Set(all.flatMap(({ owner, listeners }) => acceptedPorts(owner, listeners)));
+  const ports = all.flatMap(({ owner, listeners }) => acceptedPorts(owner, listeners));
+  const distinct = new Map(ports.map((port) => [`${port.port}/${port.protocol}`, port]));
   const [ofClass, own] = allParameters(gateway, resources);
   return {
     gateway: withoutKeysOfClass(gateway, ofClass),
     uid,
-    ports: [...ports].sort((a, b) => a - b),
+    ports: [...distinct.values()].sort((a, b) => a.port - b.port || (a.protocol < b.protocol ? -1 : 1)),
     parameters: [ofClass, withoutSelectedLabels(own, selected)],
     selected,
     defaults,
@@ -295,11 +297,12 @@ function listenerSetsByGateway(
 function acceptedPorts(
   { spec }: Gateway | ResourceSet["ListenerSet"][number],
   statuses: readonly ListenerStatus[],
-): readonly number[] {
+): readonly ListenerPort[] {
   return statuses.flatMap(({ name, conditions }) => {
     const listener = spec.listeners.find((each) => each.name === name);
     const isOpen = isTrue(conditions, "Accepted") || isTrue(conditions, "Programmed");
-    return isOpen && listener !== undefined ? [listener.port] : [];
+    if (!isOpen || listener === undefined) return [];
+    return [{ port: listener.port, protocol: listener.protocol === "UDP" ? "UDP" : "TCP" }];
   });
 }
 
@@ -353,13 +356,11 @@ export function* clusterStatuses(plan: Plan, observed: ObservedState): Steps<Clu
     listenerSets.push(setWithReadiness(status, programmed.has(parents.get(objectKey(status)) ?? "")));
     yield;
   }
-  const { httpRoutes, grpcRoutes } = statuses;
   const proxyPolicies: ClusterStatuses["proxyPolicies"][number][] = [];
   for (const status of yield* withPending(statuses.proxyPolicies, {
+    ...statuses,
     gateways: gatewayStatuses,
     listenerSets,
-    httpRoutes,
-    grpcRoutes,
   })) {
     const policy = policies.get(objectKey(status));
     const selected =

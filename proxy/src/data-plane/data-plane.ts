@@ -44,6 +44,14 @@ import {
   defaultAbandonedResponses,
 } from "../pipeline/attempts/abandoned-responses.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../pipeline/body/body-budget.ts";
+import { BindStreams } from "../streams/bind-streams.ts";
+import { type CompiledStreamListener, compileStreamListener } from "../streams/compiled-stream-route.ts";
+import { SessionShare } from "../streams/session-share.ts";
+import { UdpServer } from "../streams/udp-server.ts";
+import { defaultStreams, type StreamServices, type StreamSettings } from "../streams/stream-services.ts";
+import type { StreamObserver, StreamRecord } from "../telemetry/stream-record.ts";
+import type { LocalDenial } from "../policy/ratelimit/denial.ts";
+import type { Timer } from "@gatewayproxy/runtime/clock";
 import { BindServer } from "../listen/bind-server.ts";
 import { ConnectionLog } from "../listen/connection-log.ts";
 import {
@@ -60,6 +68,7 @@ import { type FaultSink, guardedClock } from "./faults.ts";
 import { LinkedSet } from "../pipeline/linked-set.ts";
 import type { MirrorOutcome } from "../pipeline/mirror.ts";
 import { defaultRequestRules, type RequestRules } from "../listen/request-head.ts";
+import { misdirected } from "../pipeline/local-replies.ts";
 import { routedModel } from "../pipeline/requested-model.ts";
 import { type Pipeline, pipelineOf } from "../pipeline/stages.ts";
 import { StreamIdleTimeouts } from "../pipeline/stream-idle-timeouts.ts";
@@ -80,6 +89,10 @@ export interface DataPlaneObserver {
   requestEnded(bind: string, record: RequestRecord, request: ViewedRequest): void;
   /** Called when a limit denies a request. Its record still changes afterwards. */
   denied(record: RequestRecord, denial: Denial): void;
+  /** Receives the events of relayed connections and sessions; absent if there is no receiver. */
+  readonly streams?: StreamObserver;
+  /** Called when a limit denies a connection or a session; absent if there is no receiver. */
+  streamDenied?(record: StreamRecord, denial: LocalDenial): void;
   /** Called after each attempt to read a key set from its URL; absent if there is no receiver. */
   keySetFetched?(uri: string, outcome: FetchOutcome): void;
   /** Called when the copy of a request has ended. `backend` is the key of the mirror's backend. */
@@ -131,6 +144,8 @@ export interface DataPlaneOptions
   readonly contendedStreamIdleTimeoutMs?: number;
   /** Absent: the defaults. */
   readonly upstream?: UpstreamSettings;
+  /** The timeouts and bounds of relayed connections and sessions; absent: the defaults. */
+  readonly streams?: StreamSettings;
   /** The addresses to which the proxy does not connect; absent: it connects to all. */
   readonly addresses?: AddressGuard;
   /** Absent: the defaults. */
@@ -145,8 +160,10 @@ export interface DataPlaneOptions
   readonly onRateLimitServiceBack?: (service: string) => void;
   /** The spans of requests; absent if they are not exported. */
   readonly tracing?: RequestTracing | undefined;
-  /** Whether other workers listen on the same ports. */
+  /** Whether other workers listen on the same TCP ports. */
   readonly reusePort: boolean;
+  /** Whether this worker has the socket of a UDP bind, by its name; absent: of all. */
+  readonly servesUdp?: (bind: string) => boolean;
   /** Whether every connection begins with a PROXY protocol header. */
   readonly expectsProxyHeader: boolean;
   /** The memory for request bodies; absent: a budget of the default size for this worker only. */
@@ -168,6 +185,8 @@ export interface BindFailure {
   /** The IP address of the bind; undefined: every address. */
   readonly address: string | undefined;
   readonly port: number;
+  /** Absent: TCP. */
+  readonly transport?: "UDP";
   /** The message of Node: `listen EADDRINUSE: address already in use 127.0.0.1:8080`. */
   readonly message: string;
 }
@@ -176,11 +195,14 @@ export interface BindFailure {
 interface OpenBind {
   readonly name: string;
   readonly server: BindServer;
+  readonly streams: BindStreams;
   readonly services: ExchangeServices;
   routes: RouteIndex<Pipeline>;
   readonly rules: RequestRules;
 }
 
+/** Interval at which the bytes of relayed connections are counted, and their idle timeouts checked. */
+const streamSweepMs = 1_000;
 /** Time to establish a connection to a backend. */
 const connectTimeoutMs = 5_000;
 /** Time without data after which a connection to a backend is closed. */
@@ -207,6 +229,14 @@ export class DataPlane {
   readonly #upgradeProtocols: UpgradeProtocols;
   readonly #bodies: BodyBudget;
   readonly #clients: ClientConnections;
+  readonly #streamServices: StreamServices;
+  readonly #sessions: SessionShare;
+  /** The binds of UDP, by name. */
+  readonly #udp = new Map<string, UdpServer>();
+  /** Those that are not in the current snapshot, until they are closed. */
+  readonly #retiredUdp = new Map<UdpServer, Promise<void>>();
+  /** Undefined until a bind has relayed connections or sessions. */
+  #streamSweep: Timer | undefined;
   #isLeaving = false;
 
   constructor(given: DataPlaneOptions) {
@@ -234,6 +264,14 @@ export class DataPlane {
         ? undefined
         : new StreamIdleTimeouts({ clock, timeoutMs, contendedTimeoutMs, isContended, requests });
     this.#abandonedResponses = new AbandonedResponses(clock, options.abandonedResponses ?? defaultAbandonedResponses);
+    this.#streamServices = {
+      ...{ clock, ipv6PrefixLength, addresses },
+      settings: options.streams ?? defaultStreams,
+      observer: options.observer.streams ?? unobserved,
+      onDenied: (record, denial) => options.observer.streamDenied?.(record, denial),
+      onFault: (error) => options.faulted(error, "connection"),
+    };
+    this.#sessions = new SessionShare(this.#streamServices.settings.maxSessions);
     const resolve = options.resolveName ?? resolveName;
     this.#backends = new Backends({
       ...upstream,
@@ -277,7 +315,16 @@ export class DataPlane {
     };
     const failures: BindFailure[] = [];
     const wanted = new Set(snapshot.binds.map(bindName));
-    for (const [key, open] of this.#binds) if (!wanted.has(key)) this.#retire(key, open);
+    for (const [key, open] of this.#binds) {
+      if (wanted.has(key)) continue;
+      this.#retire(key, open);
+      open.streams.close("RouteChanged");
+    }
+    for (const [key, server] of this.#udp) {
+      if (wanted.has(key)) continue;
+      this.#retireUdp(key, server);
+      server.destroy("RouteChanged");
+    }
     const limits: CompiledLimits = new Map();
     const compiled = await compileRoutesInSlices(
       snapshot.binds,
@@ -289,8 +336,11 @@ export class DataPlane {
       // A bind that cannot be compiled or opened keeps its previous state, and the others are served.
       try {
         const routes = indexOf(compiled, bind);
-        if (open === undefined) await this.#open(bind, routes);
-        else reopen(open, bind, routes);
+        const streams = bind.streams?.map((listener) => compileStreamListener(shared, listener)) ?? [];
+        if (bind.transport === "UDP") await this.#serveUdp(bind, streams[0]);
+        else if (open === undefined) await this.#open(bind, routes, streams);
+        else reopen(open, bind, routes, streams);
+        if (streams.length > 0) this.#startStreamSweep();
       } catch (error) {
         failures.push(bindFailure(bind, error));
       }
@@ -300,8 +350,9 @@ export class DataPlane {
   }
 
   /** Returns the port on which a bind listens, also if the bind has port 0; undefined for an unknown bind. */
-  portOf(address: string | undefined, port: number): number | undefined {
-    return this.#binds.get(bindName({ address, port }))?.server.port;
+  portOf(address: string | undefined, port: number, transport?: "UDP"): number | undefined {
+    const name = bindName({ address, port, transport });
+    return transport === undefined ? this.#binds.get(name)?.server.port : this.#udp.get(name)?.port;
   }
 
   /**
@@ -313,10 +364,18 @@ export class DataPlane {
     for (const { server } of this.#binds.values()) server.leave();
   }
 
-  /** Accepts no new connections. Resolves when all requests have ended and all connections are closed. */
-  async drain(): Promise<void> {
+  /**
+   * Accepts no new connections. Resolves when all requests have ended and all connections are closed.
+   *
+   * @param withinMs after which relayed connections and sessions are closed; absent: they have no bound.
+   */
+  async drain(withinMs?: number): Promise<void> {
     for (const [key, open] of this.#binds) this.#retire(key, open);
-    await Promise.all(this.#retired.values());
+    for (const [key, server] of this.#udp) this.#retireUdp(key, server);
+    const timer =
+      withinMs === undefined ? undefined : this.#options.clock.setTimer(withinMs, () => this.#closeStreams());
+    await Promise.all([...this.#retired.values(), ...this.#retiredUdp.values()]);
+    timer?.cancel();
     await this.#abandonedResponses.drain();
     // The charges of a response are sent after it.
     await this.#globalLimiter.drain();
@@ -366,16 +425,53 @@ export class DataPlane {
   /** Closes all connections and timers at once, and ends the requests in progress. */
   destroy(): void {
     this.#streamIdleTimeouts?.close();
+    this.#streamSweep?.cancel();
     this.#clients.close();
     this.#abandonedResponses.close();
     for (const { server } of this.#binds.values()) server.destroy();
     for (const { server } of this.#retired.keys()) server.destroy();
+    for (const server of [...this.#udp.values(), ...this.#retiredUdp.keys()]) server.destroy("Drained");
     this.#backends.destroy();
     this.#authenticators.close();
     this.#globalLimiter.close();
   }
 
-  async #open(bind: Bind, routes: RouteIndex<Pipeline>): Promise<void> {
+  #closeStreams(): void {
+    for (const { streams } of this.#retired.keys()) streams.close("Drained");
+    for (const server of this.#retiredUdp.keys()) server.destroy("Drained");
+  }
+
+  async #serveUdp(bind: Bind, listener: CompiledStreamListener | undefined): Promise<void> {
+    const { portOf, servesUdp } = this.#options;
+    const name = bindName(bind);
+    if (servesUdp?.(name) === false) return;
+    let server = this.#udp.get(name);
+    if (server === undefined) {
+      const address = { address: bind.address, port: portOf?.(bind) ?? bind.port };
+      server = await UdpServer.open(address, this.#streamServices, this.#sessions);
+      this.#udp.set(name, server);
+    }
+    server.update(listener);
+  }
+
+  #retireUdp(key: string, server: UdpServer): void {
+    this.#udp.delete(key);
+    this.#retiredUdp.set(
+      server,
+      server.drain().finally(() => this.#retiredUdp.delete(server)),
+    );
+  }
+
+  #startStreamSweep(): void {
+    const { clock } = this.#options;
+    this.#streamSweep ??= clock.every(streamSweepMs, () => {
+      const nowMs = clock.monotonicMs();
+      for (const { streams } of [...this.#binds.values(), ...this.#retired.keys()]) streams.sweep(nowMs);
+      for (const server of [...this.#udp.values(), ...this.#retiredUdp.keys()]) server.sweep(nowMs);
+    });
+  }
+
+  async #open(bind: Bind, routes: RouteIndex<Pipeline>, compiled: readonly CompiledStreamListener[]): Promise<void> {
     const { observer, portOf, reusePort, expectsProxyHeader } = this.#options;
     const { clock, connectionLog: log = silentLogger } = this.#options;
     const name = bindName(bind);
@@ -395,9 +491,18 @@ export class DataPlane {
       onConnectionOpened: () => observer.connectionOpened(name),
       onConnectionClosed: () => observer.connectionClosed(name),
     };
-    const server = await BindServer.open(options, tlsListeners(bind));
+    const streams = new BindStreams(this.#streamServices);
+    streams.update(bind, compiled);
+    const server = await BindServer.open(options, tlsListeners(bind), receiverOf(bind, streams));
     if (this.#isLeaving) server.leave();
-    const open: OpenBind = { name, server, routes, rules: this.#requestRules, services: this.#servicesOf(bind) };
+    const open: OpenBind = {
+      name,
+      server,
+      streams,
+      routes,
+      rules: this.#requestRules,
+      services: this.#servicesOf(bind),
+    };
     this.#binds.set(name, open);
   }
 
@@ -438,10 +543,29 @@ export class DataPlane {
 }
 
 /** Applies a new state to an open bind. If it throws, the bind keeps its previous state. */
-function reopen(open: OpenBind, bind: Bind, routes: RouteIndex<Pipeline>): void {
+function reopen(
+  open: OpenBind,
+  bind: Bind,
+  routes: RouteIndex<Pipeline>,
+  streams: readonly CompiledStreamListener[],
+): void {
   open.server.setTls(tlsListeners(bind));
+  open.streams.update(bind, streams);
+  open.server.setStreams(receiverOf(bind, open.streams));
   open.routes = routes;
 }
+
+/** Connections of a bind with HTTP listeners only have no receiver, and cost nothing more. */
+function receiverOf({ streams = [] }: Bind, receiver: BindStreams): BindStreams | undefined {
+  return streams.length === 0 ? undefined : receiver;
+}
+
+const unobserved: StreamObserver = {
+  streamOpened: () => undefined,
+  bytesRelayed: () => undefined,
+  streamEnded: () => undefined,
+  datagramDropped: () => undefined,
+};
 
 function tlsListeners({ listeners }: Bind): readonly TlsListener[] {
   return listeners.flatMap(({ key, hostname, tls }) =>
@@ -449,10 +573,14 @@ function tlsListeners({ listeners }: Bind): readonly TlsListener[] {
   );
 }
 
-function serve({ routes, rules, services }: OpenBind, downstream: Downstream): DownstreamEvents {
+function serve({ routes, rules, services, streams }: OpenBind, downstream: Downstream): DownstreamEvents {
   const exchange = new Exchange(services, downstream);
   try {
     const { head, connection } = downstream;
+    if (streams.hasHost(head.authority)) {
+      exchange.reject(misdirected, undefined);
+      return exchange;
+    }
     const selection = selectRoute(routes, head, connection, rules.path);
     if (selection.kind !== "needsModel") {
       begin(exchange, selection);
@@ -488,12 +616,20 @@ function globalLimitsOf({ binds }: Snapshot): readonly GlobalLimit[] {
   return routes.flatMap(({ rules }) => rules.flatMap(({ globalLimits }) => globalLimits ?? []));
 }
 
-/** Returns the `address:port` of a bind. `*` stands for all addresses. */
-export function bindName({ address, port }: { readonly address?: string | undefined; readonly port: number }): string {
-  return renderSocketAddress({ host: address ?? "*", port });
+/** The parts of a bind that identify it. */
+export interface BindAddress {
+  readonly address?: string | undefined;
+  readonly port: number;
+  readonly transport?: "UDP" | undefined;
+}
+
+/** Returns the `address:port` of a bind, and `address:port/udp` of one for UDP. `*` stands for all addresses. */
+export function bindName({ address, port, transport }: BindAddress): string {
+  const name = renderSocketAddress({ host: address ?? "*", port });
+  return transport === undefined ? name : `${name}/udp`;
 }
 
 /** Returns the failure of a bind with the message of `error`. */
-export function bindFailure({ address, port }: Pick<Bind, "address" | "port">, error: unknown): BindFailure {
-  return { address, port, message: errorMessage(error) };
+export function bindFailure({ address, port, transport }: BindAddress, error: unknown): BindFailure {
+  return { address, port, ...(transport && { transport }), message: errorMessage(error) };
 }

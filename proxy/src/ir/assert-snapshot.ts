@@ -7,7 +7,17 @@ import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Filter } from "./filter.ts";
 import type { GlobalLimit } from "./global-limit.ts";
 import type { LocalLimit } from "./limit.ts";
-import type { Backend, Bind, Listener, ProviderRef, RouteRule, Snapshot } from "./snapshot.ts";
+import type {
+  Backend,
+  BackendRef,
+  Bind,
+  Listener,
+  ListenerTls,
+  ProviderRef,
+  RouteRule,
+  Snapshot,
+  StreamListener,
+} from "./snapshot.ts";
 
 /** A violated invariant, with its place. */
 export class SnapshotError extends Error {
@@ -30,7 +40,7 @@ export function* assertSnapshot({ binds, backends }: Pick<Snapshot, "binds" | "b
   const seen = new Set<object>();
   const sockets = new Set<string>();
   for (const bind of binds) {
-    const socket = `${bind.address ?? "*"}:${bind.port}`;
+    const socket = `${bind.address ?? "*"}:${bind.port}${bind.transport === undefined ? "" : " over UDP"}`;
     assert(!sockets.has(socket), socket, "occurs in two binds");
     sockets.add(socket);
     yield* assertBind(bind, socket, keys, seen);
@@ -38,17 +48,23 @@ export function* assertSnapshot({ binds, backends }: Pick<Snapshot, "binds" | "b
 }
 
 function* assertBind(
-  { port, listeners }: Bind,
+  { port, transport, listeners, streams = [] }: Bind,
   socket: string,
   backends: ReadonlySet<string>,
   seen: Set<object>,
 ): Steps<void> {
+  const all = [...listeners, ...streams];
   assert(isPort(port), socket, "has a port that is not in 1..65535");
-  assert(listeners.length > 0, socket, "has no listener");
-  assert(new Set(listeners.map(({ key }) => key)).size === listeners.length, socket, "has a listener twice");
-  assert(new Set(listeners.map(({ hostname }) => hostname)).size === listeners.length, socket, "has a host name twice");
-  const protocols = new Set(listeners.map(({ protocol }) => protocol));
-  assert(protocols.size === 1, socket, "has listeners with TLS and without");
+  assert(all.length > 0, socket, "has no listener");
+  assert(new Set(all.map(({ key }) => key)).size === all.length, socket, "has a listener twice");
+  assert(new Set(all.map(({ hostname }) => hostname)).size === all.length, socket, "has a host name twice");
+  const protocols = new Set(all.map(({ protocol }) => (protocol === "HTTPS" ? "TLS" : protocol)));
+  assert(protocols.size === 1, socket, "has listeners with TLS and without, or of several protocols");
+  assert(protocols.has("UDP") === (transport === "UDP"), socket, "has a listener of another transport");
+  for (const listener of streams) {
+    assertStreamListener(listener, backends, seen);
+    yield;
+  }
   for (const listener of listeners) {
     assertListener(listener);
     for (const { key, rules } of listener.routes) {
@@ -61,11 +77,34 @@ function* assertBind(
   }
 }
 
-function assertListener({ key, protocol, tls, hostname, routes }: Listener): void {
-  assert((protocol === "HTTPS") === (tls !== undefined), key, `has protocol ${protocol} and other TLS settings`);
+function assertStreamListener(listener: StreamListener, backends: ReadonlySet<string>, seen: Set<object>): void {
+  const { key, protocol, tls, hostname, routes } = listener;
+  assert(
+    protocol === "TLS" || (tls === undefined && hostname === undefined),
+    key,
+    `has settings of TLS and protocol ${protocol}`,
+  );
+  assertTls(key, tls);
+  assert(hostname === undefined || hostname === hostname.toLowerCase(), key, "has a host name in upper case");
+  assert(new Set(routes.map((route) => route.key)).size === routes.length, key, "has a route twice");
+  for (const route of routes) {
+    for (const ref of route.backendRefs) assertRef(ref, route.key, backends);
+    for (const limit of route.limits) {
+      assert(limit.counts === "connections", route.key, `has limit ${limit.counter} of ${limit.counts}`);
+      assertOnce(limit, seen, () => assertLocal(limit, route.key));
+    }
+  }
+}
+
+function assertTls(key: string, tls: ListenerTls | undefined): void {
   assert(tls === undefined || tls.certificates.length > 0, key, "has TLS without a certificate");
   const authorities = tls?.clientValidation?.authorities;
   assert(authorities === undefined || authorities.length > 0, key, "validates clients without an authority");
+}
+
+function assertListener({ key, protocol, tls, hostname, routes }: Listener): void {
+  assert((protocol === "HTTPS") === (tls !== undefined), key, `has protocol ${protocol} and other TLS settings`);
+  assertTls(key, tls);
   assert(hostname === undefined || hostname === hostname.toLowerCase(), key, "has a host name in upper case");
   assert(new Set(routes.map((route) => route.key)).size === routes.length, key, "has a route twice");
 }
@@ -76,13 +115,18 @@ function assertRule(rule: RouteRule, backends: ReadonlySet<string>, seen: Set<ob
   assert(rule.matches.length > 0 || backendRefs.length === 0, key, "has backends and no match");
   assertMirrors(filters, key, backends);
   for (const ref of backendRefs) {
-    assert(Number.isSafeInteger(ref.weight) && ref.weight >= 0, key, "has a weight that is not a whole number");
+    assertRef(ref, key, backends);
     if (ref.kind === "invalid") continue;
-    assert(backends.has(ref.backend), key, `refers to backend ${ref.backend}, which is not in the snapshot`);
     assertMirrors(ref.filters, key, backends);
   }
   for (const limit of limits) assertOnce(limit, seen, () => assertLocal(limit, key));
   for (const limit of globalLimits) assertOnce(limit, seen, () => assertGlobal(limit, key));
+}
+
+function assertRef(ref: BackendRef, key: string, backends: ReadonlySet<string>): void {
+  assert(Number.isSafeInteger(ref.weight) && ref.weight >= 0, key, "has a weight that is not a whole number");
+  if (ref.kind === "invalid") return;
+  assert(backends.has(ref.backend), key, `refers to backend ${ref.backend}, which is not in the snapshot`);
 }
 
 function assertOnce(limit: object, seen: Set<object>, assertLimit: () => void): void {
@@ -103,7 +147,7 @@ function assertLocal({ counter, amount, burst, counts, unit, unitCount = 1, wind
   assert(Number.isSafeInteger(burst) && burst >= 0, key, `has limit ${counter} with burst ${burst}`);
   assert(counts === "requests" || burst === 0, key, `has limit ${counter} of ${counts} with a burst`);
   assert(
-    (counts === "concurrent") === (unit === undefined),
+    (counts === "concurrent" || counts === "connections") === (unit === undefined),
     key,
     `has limit ${counter} of ${counts} in ${unit ?? "no unit"}`,
   );

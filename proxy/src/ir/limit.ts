@@ -18,19 +18,22 @@ export interface LocalLimit extends LimitResponses {
   readonly name?: string;
   /** `HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` where the policy names one. */
   readonly target: string;
-  /** `concurrent`: the requests in progress. Their number has no window. `spend`: the cost of responses in micro-units. */
-  readonly counts: "requests" | "tokens" | "concurrent" | "spend";
+  /**
+   * `concurrent`: the requests in progress. `connections`: the open connections, or UDP sessions, of stream routes. Their
+   * numbers have no window. `spend`: the cost of responses in micro-units.
+   */
+  readonly counts: "requests" | "tokens" | "concurrent" | "connections" | "spend";
   /** Only for `spend`: requests for models without a price are allowed, and cost nothing. Absent: they are denied. */
   readonly allowsUnpriced?: true;
   /** Only for `tokens` and `spend`: a request holds an estimate of its cost until its response is charged. Absent: it holds nothing. */
   readonly reserves?: true;
-  /** The amount per window, or at once for `concurrent`; at least 1. */
+  /** The amount per window, or at once for `concurrent` and `connections`; at least 1. */
   readonly amount: number;
   /** Allowed in addition to `amount`; full at the start, and 0 for tokens and spend. */
   readonly burst: number;
   /** The end of a window restores the whole counter, since requests with other amounts may be counted in it. */
   readonly restoresAll?: true;
-  /** Absent for `concurrent`. */
+  /** Absent for `concurrent` and `connections`. */
   readonly unit?: LimitUnit;
   /** Length of the window in units; absent: 1. */
   readonly unitCount?: number;

@@ -30,7 +30,49 @@ export interface Bind {
   readonly address?: string;
   /** 1..65535 */
   readonly port: number;
+  /** Absent: TCP. A port may be bound for both. */
+  readonly transport?: "UDP";
+  /** Listeners of HTTP requests; empty where `transport` is UDP or a TCP listener has the port. */
   readonly listeners: readonly Listener[];
+  /**
+   * Listeners whose connections, or with UDP sessions, are relayed without being read. TLS listeners may share the port with
+   * HTTPS listeners: the server name of a connection decides. A TCP or UDP listener has the port alone. Absent where there
+   * are none.
+   */
+  readonly streams?: readonly StreamListener[];
+}
+
+/** A listener of protocol TLS, TCP or UDP of one Gateway, its own or of a ListenerSet of it. */
+export interface StreamListener {
+  /** As `Listener.key`. */
+  readonly key: string;
+  readonly gateway: ObjectName;
+  readonly name: string;
+  readonly protocol: "TLS" | "TCP" | "UDP";
+  /** Only where `protocol` is TLS: the gateway ends TLS and relays plain text. Absent: the bytes of TLS are relayed (Passthrough). */
+  readonly tls?: ListenerTls;
+  /** Only where `protocol` is TLS: as `Listener.hostname`. */
+  readonly hostname?: string;
+  /** Routes attached to this listener, in their precedence. Without server names only the first gets connections. */
+  readonly routes: readonly StreamRoute[];
+}
+
+/** A TLSRoute, TCPRoute or UDPRoute attached to one listener. */
+export interface StreamRoute extends ObjectName {
+  /** `TLSRoute/namespace/name`, `TCPRoute/namespace/name` or `UDPRoute/namespace/name`. */
+  readonly key: string;
+  /** Of a TLSRoute, at least one: those that overlap with the host name of the listener; lower case. Empty for other kinds. */
+  readonly hostnames: readonly string[];
+  /** RFC 3339; the first tie-breaker between routes. Absent sorts last. */
+  readonly creationTimestamp?: string;
+  /** `namespace/name/0` behind the kind: the key of the route, and the index or the `name` of its rule. */
+  readonly rule: string;
+  /** Without filters. Empty, or all invalid: connections are closed, and datagrams are dropped. */
+  readonly backendRefs: readonly BackendRef[];
+  /** Limits on connections (`counts` is `connections`) of the rule, the route, the listener and the Gateway, in that order. */
+  readonly limits: readonly LocalLimit[];
+  /** As `RouteRule.refusedPolicies`: connections are closed. */
+  readonly refusedPolicies?: readonly string[];
 }
 
 /** One listener of one Gateway, its own or of a ListenerSet of it (Gateway API `Listener`, `ListenerEntry`). */
@@ -170,7 +212,10 @@ export type BackendRef =
   /** Responds with 500 to its share of the traffic. */
   | { readonly kind: "invalid"; readonly weight: number; readonly reason: string };
 
-/** `Service/namespace/name:port`, `Backend/namespace/name` (both with ` over HTTP/2` for GRPCRoutes), or `address/host:port` of a rate limit service. */
+/**
+ * `Service/namespace/name:port`, `Backend/namespace/name` (both with ` over HTTP/2` for GRPCRoutes, ` over TCP` and ` over UDP` for
+ * stream routes), or `address/host:port` of a rate limit service.
+ */
 export type BackendKey = string;
 
 /** A backend and its endpoints. */
@@ -181,8 +226,11 @@ export interface Backend {
   readonly name: string;
   /** Ready endpoints; where there is none the response is a 503. A host name represents all its addresses. */
   readonly endpoints: readonly Endpoint[];
-  /** Absent: HTTP/1.1. HTTP/2 is used with prior knowledge, or agreed on by ALPN with TLS. */
-  readonly protocol?: "h2";
+  /**
+   * Absent: HTTP/1.1. HTTP/2 is used with prior knowledge, or agreed on by ALPN with TLS. `tcp` and `udp`: only stream routes
+   * refer to the backend, and no protocol is agreed on.
+   */
+  readonly protocol?: "h2" | "tcp" | "udp";
   /** Absent: plain text. */
   readonly tls?: UpstreamTls;
   /** Present on an `ai` Backend with one provider. */

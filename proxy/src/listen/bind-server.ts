@@ -2,11 +2,12 @@
  * One listening socket and its connections. The protocol of a connection is determined once, at its beginning:
  *
  * 1. It reads a PROXY protocol header if a setting enables it.
- * 2. It performs a TLS handshake if the listeners have TLS.
- * 3. It speaks HTTP/1.1 or HTTP/2. ALPN decides under TLS, else the first bytes decide (RFC 9113 §3.4: an HTTP/2 client
+ * 2. If the bind has TLS or TCP listeners, their receiver decides, by the server name of TLS, whether it relays the connection.
+ * 3. It performs a TLS handshake if the listeners have TLS.
+ * 4. It speaks HTTP/1.1 or HTTP/2. ALPN decides under TLS, else the first bytes decide (RFC 9113 §3.4: an HTTP/2 client
  *    begins with `PRI * HTTP/2.0`).
  *
- * `setTls` changes the TLS settings of later connections. Open connections are not affected.
+ * `setTls` and `setStreams` change the settings of later connections. Open connections are not affected.
  */
 import { createServer, type Server, type Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
@@ -37,7 +38,9 @@ import type { RequestReceiver } from "./downstream.ts";
 import { type FirstBytes, readFirstBytes } from "./first-bytes.ts";
 import { peerAddress } from "./peer-address.ts";
 import { maxHeadBytes, maxHeaderFields, maxTargetLength, type RequestRules } from "./request-head.ts";
+import { type ClientHello, type NoClientHello, readClientHello } from "./client-hello.ts";
 import { readProxyHeader, type ProxyHeader } from "./proxy-protocol.ts";
+import type { SecuredStream, StreamReceiver } from "./stream-receiver.ts";
 import { type TlsListener, TlsTermination } from "./tls-termination.ts";
 
 /** The socket of a bind, and the receiver of its requests. */
@@ -70,6 +73,8 @@ export interface BindOptions extends RequestReceiver {
 
 /** Time for the first byte of a connection. The connection is closed after it. */
 const firstByteTimeoutMs = 60_000;
+/** Time for the whole ClientHello of a connection that may be relayed. It is that of a handshake. */
+const helloTimeoutMs = 10_000;
 /**
  * Time without data after which the kernel sends keep-alive probes. Without them, a connection whose peer disappeared
  * would stay open for ever.
@@ -88,6 +93,8 @@ interface SecuredConnection {
   readonly client: ClientConnection;
   /** As `Connection.sourceAddress`. */
   readonly sourceAddress: string;
+  /** Receives the result of the handshake; undefined for HTTP. */
+  readonly stream: SecuredStream | undefined;
 }
 
 /** Bounds of the heads and trailers of HTTP/1. */
@@ -133,6 +140,10 @@ export class BindServer {
   readonly #secured = new Map<string, SecuredConnection>();
   #tlsListeners: readonly TlsListener[] = [];
   #tls: TlsTermination | undefined;
+  /** Undefined if the bind has HTTP listeners only. */
+  #streams: StreamReceiver | undefined;
+  #streamTlsListeners: readonly TlsListener[] = [];
+  #streamTls: TlsTermination | undefined;
 
   private constructor(options: BindOptions) {
     const { onRequest, onRejected, rules, upgradeProtocols, clock, clients } = options;
@@ -156,10 +167,12 @@ export class BindServer {
    * error of `setTls`.
    *
    * @param tls as for `setTls`.
+   * @param streams as for `setStreams`.
    */
-  static async open(options: BindOptions, tls: readonly TlsListener[]): Promise<BindServer> {
+  static async open(options: BindOptions, tls: readonly TlsListener[], streams?: StreamReceiver): Promise<BindServer> {
     const server = new BindServer(options);
     server.setTls(tls);
+    server.setStreams(streams);
     const { host, port, reusePort } = options;
     const address = host === undefined ? { port, reusePort } : { host, port, reusePort };
     await new Promise<void>((resolve, reject) => {
@@ -185,12 +198,31 @@ export class BindServer {
   setTls(listeners: readonly TlsListener[]): void {
     // A new termination has new keys for session tickets, and clients could not resume their sessions.
     if (isDeepStrictEqual(listeners, this.#tlsListeners)) return;
+    this.#tls = listeners.length === 0 ? undefined : this.#terminationOf(listeners, "alpn");
+    this.#tlsListeners = listeners;
+  }
+
+  /**
+   * Sets the receiver of new connections at TLS and TCP listeners. Undefined: all connections are HTTP. Throws, and changes
+   * nothing, if OpenSSL rejects the settings of a listener.
+   */
+  setStreams(receiver: StreamReceiver | undefined): void {
+    const listeners = receiver?.terminated ?? [];
+    if (!isDeepStrictEqual(listeners, this.#streamTlsListeners)) {
+      this.#streamTls = listeners.length === 0 ? undefined : this.#terminationOf(listeners, "noAlpn");
+      this.#streamTlsListeners = listeners;
+    }
+    this.#streams = receiver;
+  }
+
+  #terminationOf(listeners: readonly TlsListener[], alpn: "alpn" | "noAlpn"): TlsTermination {
     const onSecure = (socket: TLSSocket, session: TlsSession): void =>
       this.#guard(socket, () => this.#serveSecure(socket, session));
-    const onRejected = (socket: TLSSocket, reason: string): void => this.#linesOf(socket)?.notSecured(reason);
-    const { onFault } = this.#options;
-    this.#tls = listeners.length === 0 ? undefined : new TlsTermination(listeners, { onSecure, onRejected, onFault });
-    this.#tlsListeners = listeners;
+    const onRejected = (socket: TLSSocket, reason: string): void => {
+      this.#linesOf(socket)?.notSecured(reason);
+      this.#secured.get(peerOf(socket))?.stream?.onRejected(reason);
+    };
+    return new TlsTermination(listeners, { onSecure, onRejected, onFault: this.#options.onFault }, alpn);
   }
 
   /** Returns the open connections, the oldest first. */
@@ -270,12 +302,67 @@ export class BindServer {
     if (this.#options.expectsProxyHeader) this.#options.clients.identify(client, headerAddress ?? peerAddress(socket));
     if (socket.destroyed) return;
     const sourceAddress = headerAddress ?? peerAddress(socket);
+    if (this.#streams === undefined) this.#beginHttp(client, sourceAddress);
+    else if (this.#streams.readsHello) this.#readHello(client, sourceAddress, this.#streams);
+    else this.#offer(client, sourceAddress, this.#streams, undefined);
+  }
+
+  #readHello(client: ClientConnection, sourceAddress: string, streams: StreamReceiver): void {
+    const { socket } = client;
+    const timer = this.#options.clock.setTimer(helloTimeoutMs, () => {
+      this.#linesOf(socket)?.closing("no ClientHello came in time");
+      socket.destroy();
+    });
+    const cancel = (): void => timer.cancel();
+    socket.once("close", cancel);
+    const offer = (hello: ClientHello | NoClientHello): void => {
+      socket.off("close", cancel);
+      cancel();
+      this.#offer(client, sourceAddress, streams, hello);
+    };
+    readFirstBytes(socket, readClientHello, offer, (error) => this.#fail(socket, error));
+  }
+
+  /** Serves a connection as its receiver decides. */
+  #offer(
+    client: ClientConnection,
+    sourceAddress: string,
+    streams: StreamReceiver,
+    hello: ClientHello | NoClientHello | undefined,
+  ): void {
+    const { socket } = client;
     const peer = peerOf(socket);
-    if (this.#tls === undefined) {
-      this.#sniff(client, { sourceAddress, peer, tls: undefined, ended: new EndedRequests() });
-      return;
+    socket.setTimeout(0, destroySocket);
+    // Each side of a relayed connection may end before the other.
+    socket.allowHalfOpen = true;
+    const decision = streams.onStream({ client, sourceAddress, peer, hello });
+    if (decision === "taken") return;
+    if (decision === "http") {
+      socket.allowHalfOpen = false;
+      this.#beginHttp(client, sourceAddress);
+    } else {
+      this.#secure(client, sourceAddress, this.#streamTls, decision);
     }
-    const secured = { client, sourceAddress };
+  }
+
+  #beginHttp(client: ClientConnection, sourceAddress: string): void {
+    const { socket } = client;
+    if (this.#tls === undefined) {
+      this.#sniff(client, { sourceAddress, peer: peerOf(socket), tls: undefined, ended: new EndedRequests() });
+    } else {
+      this.#secure(client, sourceAddress, this.#tls, undefined);
+    }
+  }
+
+  #secure(
+    client: ClientConnection,
+    sourceAddress: string,
+    tls: TlsTermination | undefined,
+    stream: SecuredStream | undefined,
+  ): void {
+    const { socket } = client;
+    const peer = peerOf(socket);
+    const secured = { client, sourceAddress, stream };
     this.#secured.set(peer, secured);
     socket.once("close", () => {
       // A later connection may have the same port.
@@ -283,7 +370,8 @@ export class BindServer {
     });
     // The handshake has its own timeout.
     socket.setTimeout(0, destroySocket);
-    this.#tls.terminate(socket);
+    if (tls === undefined) throw new Error("a receiver has asked for TLS and has no listener with it");
+    tls.terminate(socket);
   }
 
   #sniff(client: ClientConnection, connection: Connection): void {
@@ -302,8 +390,12 @@ export class BindServer {
     if (secured === undefined) {
       socket.destroy();
     } else {
-      const { client, sourceAddress } = secured;
+      const { client, sourceAddress, stream } = secured;
       this.#options.connectionLog.of(client.socket)?.secured(socket, tls.serverName);
+      if (stream !== undefined) {
+        stream.onSecure(socket);
+        return;
+      }
       const connection = { sourceAddress, peer, tls, ended: new EndedRequests() };
       this.#serveHttp(client, socket, connection, socket.alpnProtocol === "h2");
     }
@@ -351,7 +443,9 @@ export class BindServer {
 
   #track(socket: Socket): ClientConnection {
     const { clients, expectsProxyHeader: isReported } = this.#options;
-    const client = clients.add(socket, peerAddress(socket), { isTls: this.#tls !== undefined, isReported });
+    const isTls = this.#tls !== undefined || this.#streamTls !== undefined;
+    const isRelayed = this.#streams !== undefined;
+    const client = clients.add(socket, peerAddress(socket), { isTls, isRelayed, isReported });
     this.#sockets.set(socket, client);
     this.#options.connectionLog.opened(socket, peerOf(socket));
     this.#options.onConnectionOpened();

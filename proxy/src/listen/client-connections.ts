@@ -3,7 +3,8 @@
  *
  * Connections and requests have a budget each. A connection counts with the memory of an idle one, from accept to
  * close. A request counts with its own memory (`request-memory.ts`) from the moment that it is parsed until its stream
- * or response is closed, also if it is rejected. Incomplete request heads count too. Requests may use the memory that
+ * or response is closed, also if it is rejected. Incomplete request heads count too, and the bytes of relayed connections that
+ * wait to be sent; a relayed connection counts with its connection to the backend. Requests may use the memory that
  * open connections do not use.
  *
  * Below the budgets there is no limit per client address, because a load balancer or an office is one address. When the
@@ -45,6 +46,8 @@ export function clientMemoryOf(bytes: number): ClientMemory {
 /** Memory of an idle connection, and its multiple with TLS. Measured: 18 and 70 KiB. */
 const unitBytes = 16 * 1024;
 const tlsUnits = 4;
+/** Added on a port with relayed connections, for the socket of the backend and the relay between both. */
+const relayUnits = 2;
 
 /** Additional connections that may wait for their PROXY protocol header, as a part of the budget. */
 const untoldPart = 1 / 32;
@@ -79,9 +82,10 @@ const keptPart = 7 / 8;
 /**
  * Why a connection was closed. `idle`: no request was in progress. `newest`: no connection of the address was idle.
  * `head`: it held an incomplete head, pending requests, or rejected requests whose responses the client did not read.
- * `timeout`: a header block of HTTP/2 or a trailer section of HTTP/1 did not end in time.
+ * `timeout`: a header block of HTTP/2 or a trailer section of HTTP/1 did not end in time. `stream`: it is relayed, and its bytes
+ * waited to be sent.
  */
-export type ShedReason = "idle" | "newest" | "head" | "timeout";
+export type ShedReason = "idle" | "newest" | "head" | "timeout" | "stream";
 
 /** Memory of a request in progress. */
 export interface HeldRequest {
@@ -112,7 +116,17 @@ export interface ClientConnectionsOptions {
 
 interface ConnectionKind {
   readonly isTls: boolean;
+  /** Whether the port has connections that are relayed. */
+  readonly isRelayed: boolean;
   readonly isReported: boolean;
+}
+
+/** A connection that is relayed to a backend. */
+export interface HeldStream {
+  /** Memory of the bytes that wait to be sent, in both directions. */
+  readonly heldBytes: number;
+  /** Called before the connection is closed because a budget is exceeded. */
+  onShed(): void;
 }
 
 /** One open connection. */
@@ -127,6 +141,7 @@ export class ClientConnection {
   #connection: Connection | undefined;
   #http1: Http1ServerConnection | undefined;
   #http2: Http2ServerConnection | undefined;
+  #stream: HeldStream | undefined;
   /** In watched time. A header block or trailer section that is incomplete now began at this time or later. */
   #incompleteSinceMs = 0;
   /** The incomplete header block at the last check. */
@@ -142,7 +157,12 @@ export class ClientConnection {
 
   /** Memory of an incomplete head, and of received bytes that wait for a request. */
   get heldBytes(): number {
-    return this.#http1?.heldBytes ?? this.#http2?.heldBytes ?? 0;
+    return this.#http1?.heldBytes ?? this.#http2?.heldBytes ?? this.#stream?.heldBytes ?? 0;
+  }
+
+  /** Undefined unless it is relayed. Relayed connections are in use as long as they are open. */
+  get stream(): HeldStream | undefined {
+    return this.#stream;
   }
 
   /** Undefined until the protocol is known. */
@@ -160,6 +180,11 @@ export class ClientConnection {
   beginHttp2(http2: Http2ServerConnection, connection: Connection): void {
     this.#http2 = http2;
     this.#connection = connection;
+  }
+
+  /** Starts to relay. */
+  beginStream(stream: HeldStream): void {
+    this.#stream = stream;
   }
 
   /** Checks for a header block of HTTP/2, or a trailer section of HTTP/1, that has begun and not ended. */
@@ -247,10 +272,11 @@ export class ClientConnections {
    * @param isReported whether a PROXY protocol header with the client's address follows. Before it is read, other
    * connections are closed only if the budget and its reserve for such connections are exceeded.
    */
-  add(socket: Socket, client: string, { isTls, isReported }: ConnectionKind): ClientConnection {
+  add(socket: Socket, client: string, { isTls, isRelayed, isReported }: ConnectionKind): ClientConnection {
     const { clock } = this.#options;
     const holder = this.#holderOf(client);
-    const connection = new ClientConnection(socket, clock.monotonicMs(), isTls ? tlsUnits : 1, holder);
+    const units = (isTls ? tlsUnits : 1) + (isRelayed ? relayUnits : 0);
+    const connection = new ClientConnection(socket, clock.monotonicMs(), units, holder);
     this.#size++;
     this.#units += connection.units;
     this.#join(connection, holder);
@@ -346,7 +372,7 @@ export class ClientConnections {
     const idle = large
       .sort((a, b) => b.units - a.units)
       .flatMap(({ connections }) => [...connections])
-      .filter((each) => each !== added && (each.connection === undefined || !busy.has(each.connection)));
+      .filter((each) => each !== added && !isBusy(each, busy));
     const enough = this.#maxUnits - Math.floor(this.#maxUnits * batchPart);
     for (const connection of idle) {
       if (this.#units <= enough) return true;
@@ -365,6 +391,7 @@ export class ClientConnections {
   #close(connection: ClientConnection, reason: ShedReason): void {
     const { client } = connection.holder;
     this.delete(connection);
+    connection.stream?.onShed();
     connection.socket.destroy();
     this.#options.onShed(reason, client);
   }
@@ -451,7 +478,7 @@ export class ClientConnections {
     const idle: HeldPart[] = [];
     for (const { client, connections } of this.#holders.values()) {
       for (const each of connections) {
-        if (each.heldBytes >= countedBytes || (each.connection !== undefined && busy.has(each.connection))) continue;
+        if (each.heldBytes >= countedBytes || isBusy(each, busy)) continue;
         const drop = (): void => this.#close(each, "idle");
         idle.push({ client, bytes: each.units * unitBytes, isIdle: true, drop });
       }
@@ -465,7 +492,8 @@ export class ClientConnections {
       for (const connection of connections) {
         const { heldBytes: bytes } = connection;
         if (bytes >= countedBytes) {
-          held.push({ client, bytes, isIdle: false, drop: () => this.#close(connection, "head") });
+          const reason = connection.stream === undefined ? "head" : "stream";
+          held.push({ client, bytes, isIdle: false, drop: () => this.#close(connection, reason) });
         }
       }
     }
@@ -483,6 +511,11 @@ interface HeldPart {
   readonly bytes: number;
   readonly isIdle: boolean;
   readonly drop: () => void;
+}
+
+/** @param busy the connections with a request in progress. */
+function isBusy({ connection, stream }: ClientConnection, busy: ReadonlySet<Connection>): boolean {
+  return stream !== undefined || (connection !== undefined && busy.has(connection));
 }
 
 /** A named function for `process.nextTick`, so that a call allocates no closure. */

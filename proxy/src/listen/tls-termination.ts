@@ -26,6 +26,12 @@ export interface TlsOutcomes {
   readonly onFault: (error: unknown) => void;
 }
 
+/** What a client offers (node:tls). */
+interface AlpnOffer {
+  readonly servername: string;
+  readonly protocols: string[];
+}
+
 const handshakeTimeoutMs = 10_000;
 /** Aborts a handshake from a callback. The error does not come from node:tls. */
 const handshakeFault = new Error("no certificate could be chosen");
@@ -38,8 +44,13 @@ export class TlsTermination {
 
   readonly #outcomes: TlsOutcomes;
 
-  /** @param listeners at least one. Throws if OpenSSL rejects their settings. */
-  constructor(listeners: readonly TlsListener[], outcomes: TlsOutcomes) {
+  /**
+   * Throws if OpenSSL rejects the settings of the listeners.
+   *
+   * @param listeners at least one.
+   * @param alpn `noAlpn`: no protocol is selected, whatever clients offer, and `ListenerTls.protocols` are not used.
+   */
+  constructor(listeners: readonly TlsListener[], outcomes: TlsOutcomes, alpn: "alpn" | "noAlpn" = "alpn") {
     this.#outcomes = outcomes;
     for (const listener of listeners) this.#names.add(listener.hostname, compileListener(listener));
     const rules = listeners.map(({ tls }) => tls);
@@ -64,7 +75,10 @@ export class TlsTermination {
         if (found === undefined) done(handshakeFault);
         else done(null, found.context);
       },
-      ALPNCallback: ({ servername, protocols }) => this.#guarded(() => this.#choose(nameOf(servername), protocols)),
+      ...(alpn === "alpn" && {
+        ALPNCallback: ({ servername, protocols }: AlpnOffer) =>
+          this.#guarded(() => this.#choose(nameOf(servername), protocols)),
+      }),
     });
     this.#server.on("tlsClientError", (error, socket) => outcomes.onRejected(socket, reasonOf(error)));
     this.#server.on("secureConnection", (socket) => {

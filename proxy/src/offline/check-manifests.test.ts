@@ -83,7 +83,7 @@ describe("checkManifests()", () => {
   });
 
   test("reports as a problem that a target is not served, if no object is missing", () => {
-    const foreign = gateway.replace("protocol: HTTP}", "protocol: TCP}");
+    const foreign = gateway.replace("protocol: HTTP}", "protocol: SCTP}");
     const { problems, unseen } = check(foreign, policy("Gateway", "web"));
     expect(problems).toContain("no listener of Gateway default/web is programmed");
     expect(unseen).toEqual([]);

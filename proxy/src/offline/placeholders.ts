@@ -1,8 +1,8 @@
 /** Placeholders for missing Gateways and routes of policies: the minimum to which they can attach. */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
-import { routeKey, routeKind, routeName } from "@gatewayproxy/runtime/route-key";
+import { isStreamRouteKind, routeKey, routeKind, routeName } from "@gatewayproxy/runtime/route-key";
 import type { ManifestFile } from "../api/parse-manifests.ts";
-import type { ResourceSet } from "../api/resource.ts";
+import { type ResourceSet, routesOf } from "../api/resource.ts";
 import { gatewayClassName } from "../api/names.ts";
 
 /** What served a request, by keys of the access log; absent if unknown. */
@@ -28,9 +28,7 @@ export function placeholders(resources: ResourceSet, served: Iterable<ServedBy>)
   const missing: Missing = { gateways: new Map(), routes: new Map() };
   const known = {
     gateways: new Set(resources.Gateway.map(fullName)),
-    routes: new Set(
-      [...resources.HTTPRoute, ...resources.GRPCRoute].map(({ kind, metadata }) => routeKey(kind, metadata)),
-    ),
+    routes: new Set(routesOf(resources).map(({ kind, metadata }) => routeKey(kind, metadata))),
   };
   for (const { listener, rule } of served) {
     if (listener === undefined || rule === undefined) continue;
@@ -46,10 +44,11 @@ export function placeholders(resources: ResourceSet, served: Iterable<ServedBy>)
     if (target.kind === "Gateway" && !known.gateways.has(target.name)) {
       addTo(missing.gateways, target.name, target.section ?? "http");
     }
-    const route = target.kind === "GRPCRoute" ? `GRPCRoute/${target.name}` : target.name;
-    if (target.kind !== "Gateway" && !known.routes.has(route)) {
-      ensureRoute(missing, route).rules.add(target.section ?? "0");
-    }
+    if (target.kind === "Gateway") continue;
+    const route = target.kind === "HTTPRoute" ? target.name : `${target.kind}/${target.name}`;
+    // Streams have no requests to which a limit could be applied offline.
+    if (isStreamRouteKind(target.kind) || known.routes.has(route)) continue;
+    ensureRoute(missing, route).rules.add(target.section ?? "0");
   }
   const fallback = [...known.gateways, ...missing.gateways.keys()][0] ?? anyGateway;
   for (const { parents } of missing.routes.values()) if (parents.size === 0) parents.add(fallback);

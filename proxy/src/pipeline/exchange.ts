@@ -305,13 +305,15 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
 
   /** @param rule undefined if none matches. */
   #viewOf(rule: CompiledRule | undefined): RequestView {
-    const { method, path, authority, scheme, rawHeaders } = this.downstream.head;
+    const { head, connection } = this.downstream;
+    const { method, path, authority, scheme, rawHeaders } = head;
     return {
       method,
       path,
       authority,
       scheme,
       rawHeaders,
+      serverName: connection.tls?.serverName || undefined,
       sourceAddress: this.#clientAddress(),
       ipv6PrefixLength: this.services.ipv6PrefixLength,
       route: rule?.route ?? "",

@@ -63,6 +63,8 @@ const quotaUnits: Readonly<Record<ShownLimit["counts"], string>> = {
   requests: "",
   tokens: ';qu="tokens"',
   concurrent: ';qu="concurrent-requests"',
+  // Only on connections, which have no fields.
+  connections: ';qu="connections"',
   spend: ';qu="micro-units"',
 };
 

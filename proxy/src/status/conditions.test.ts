@@ -54,6 +54,9 @@ const none: Statuses = {
   listenerSets: [],
   httpRoutes: [],
   grpcRoutes: [],
+  tlsRoutes: [],
+  tcpRoutes: [],
+  udpRoutes: [],
   backendTlsPolicies: [],
   proxyPolicies: [],
   backends: [],
@@ -96,6 +99,9 @@ const statuses: Statuses = {
     },
   ],
   grpcRoutes: [],
+  tlsRoutes: [],
+  tcpRoutes: [],
+  udpRoutes: [],
   backendTlsPolicies: [],
   proxyPolicies: [
     {

@@ -4,14 +4,15 @@
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
-import type {
-  BackendTlsPolicyStatus,
-  RouteStatus,
-  Condition,
-  GatewayStatus,
-  ListenerSetStatus,
-  PolicyStatus,
-  Statuses,
+import {
+  type BackendTlsPolicyStatus,
+  type Condition,
+  type GatewayStatus,
+  type ListenerSetStatus,
+  type PolicyStatus,
+  type RouteStatus,
+  routeStatusesIn,
+  type Statuses,
 } from "../api/status.ts";
 
 /** A condition with the time that the Kubernetes API requires. */
@@ -82,8 +83,7 @@ export function* statusLines(statuses: Statuses): Generator<StatusLine, undefine
   for (const { name, conditions } of gatewayClasses) yield* lines(`GatewayClass ${name}`, undefined, conditions);
   for (const status of gateways) yield* linesWithListeners("Gateway", status);
   for (const status of listenerSets) yield* linesWithListeners("ListenerSet", status);
-  for (const status of statuses.httpRoutes) yield* linesWithParents("HTTPRoute", status);
-  for (const status of statuses.grpcRoutes) yield* linesWithParents("GRPCRoute", status);
+  for (const [kind, status] of routeStatusesIn(statuses)) yield* linesWithParents(kind, status);
   for (const status of backendTlsPolicies) yield* linesWithAncestors("BackendTLSPolicy", status);
   for (const status of proxyPolicies) yield* linesWithAncestors("ProxyPolicy", status);
   for (const { namespace, name, conditions } of backends) {

@@ -4,9 +4,17 @@
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
-import type { AncestorStatus, Condition, ParentStatus, PolicyStatus, Statuses } from "../api/status.ts";
+import {
+  type AncestorStatus,
+  type Condition,
+  type ParentStatus,
+  type PolicyStatus,
+  type RouteStatuses,
+  routeStatusesIn,
+  type Statuses,
+} from "../api/status.ts";
 
-type ParentStatuses = Pick<Statuses, "gateways" | "listenerSets" | "httpRoutes" | "grpcRoutes">;
+type ParentStatuses = Pick<Statuses, "gateways" | "listenerSets"> & RouteStatuses;
 
 /**
  * Completes the message of attached policies while no Gateway or ListenerSet of the target is programmed: adds which
@@ -25,10 +33,8 @@ export function* withPending(
   for (const set of statuses.listenerSets) add("ListenerSet", set);
   // All parents are programmed, so all policies are enforced.
   if (![...programmed.values()].includes(false)) return policies;
-  const parents = new Map<string, readonly ParentStatus[]>([
-    ...statuses.httpRoutes.map((route) => [`HTTPRoute ${objectKey(route)}`, route.parents] as const),
-    ...statuses.grpcRoutes.map((route) => [`GRPCRoute ${objectKey(route)}`, route.parents] as const),
-  ]);
+  const parents = new Map<string, readonly ParentStatus[]>();
+  for (const [kind, route] of routeStatusesIn(statuses)) parents.set(`${kind} ${objectKey(route)}`, route.parents);
   return yield* mapInSteps(policies, (policy) => ({
     ...policy,
     ancestors: policy.ancestors.map((ancestor) => {

@@ -46,7 +46,11 @@ function limitsOf({ spec }: ProxyPolicy): string {
   const who = spec.traffic.authentication === undefined ? [] : [`authentication (${spec.traffic.authentication.mode})`];
   const entries = local.map((entry) => {
     if (entry.unit === undefined) {
-      return `${amountText(entry.concurrent ?? 0, "concurrent request")}${modeSuffix(entry.mode)}`;
+      const amount =
+        entry.connections === undefined
+          ? amountText(entry.concurrent ?? 0, "concurrent request")
+          : amountText(entry.connections, "connection");
+      return `${amount}${modeSuffix(entry.mode)}`;
     }
     const amount =
       entry.tokens === undefined ? amountText(entry.requests ?? 0, "request") : amountText(entry.tokens, "token");

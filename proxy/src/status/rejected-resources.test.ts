@@ -23,6 +23,9 @@ const statuses: Statuses = {
     { namespace: "default", name: "chat", parents: [{ parentRef: web, controllerName, conditions: [accepted] }] },
   ],
   grpcRoutes: [],
+  tlsRoutes: [],
+  tcpRoutes: [],
+  udpRoutes: [],
   backendTlsPolicies: [
     {
       ...{ namespace: "default", name: "tls" },

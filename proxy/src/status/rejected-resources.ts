@@ -4,16 +4,18 @@
  * rules of this version, its remains (`remainsOf`) or nothing, and the status reports which of these. Fields that
  * cannot be read are left out. Pure.
  */
+import type { RouteKind } from "@gatewayproxy/runtime/route-key";
 import { controllerName, gatewayGroup } from "../api/names.ts";
 import { type RejectedResource, renderErrors } from "../api/rejected-resource.ts";
-import type {
-  BackendStatus,
-  BackendTlsPolicyStatus,
-  Condition,
-  GatewayClassStatus,
-  ParentStatus,
-  RouteStatus,
-  Statuses,
+import {
+  type BackendStatus,
+  type BackendTlsPolicyStatus,
+  type Condition,
+  type GatewayClassStatus,
+  type ParentStatus,
+  routeLists,
+  type RouteStatus,
+  type Statuses,
 } from "../api/status.ts";
 import { fieldsOf, objectsOf, textOf } from "../kube/object.ts";
 import { withRejectedTargets } from "./rejected-targets.ts";
@@ -38,16 +40,17 @@ export function withRejected(statuses: Statuses, rejected: readonly RejectedReso
     ...gateways.map((gateway) => `Gateway ${objectKey(gateway)}`),
     ...listenerSets.map((set) => `ListenerSet ${objectKey(set)}`),
   ]);
+  const routes = (kind: RouteKind) =>
+    replaceStatuses(statuses[routeLists[kind]], ofKind(kind), (each, before) => routeStatus(each, before, parents));
   return {
     gatewayClasses: withRejectedClasses(statuses.gatewayClasses, ofKind("GatewayClass")),
     gateways,
     listenerSets,
-    httpRoutes: replaceStatuses(statuses.httpRoutes, ofKind("HTTPRoute"), (each, before) =>
-      routeStatus(each, before, parents),
-    ),
-    grpcRoutes: replaceStatuses(statuses.grpcRoutes, ofKind("GRPCRoute"), (each, before) =>
-      routeStatus(each, before, parents),
-    ),
+    httpRoutes: routes("HTTPRoute"),
+    grpcRoutes: routes("GRPCRoute"),
+    tlsRoutes: routes("TLSRoute"),
+    tcpRoutes: routes("TCPRoute"),
+    udpRoutes: routes("UDPRoute"),
     backendTlsPolicies: replaceStatuses(statuses.backendTlsPolicies, ofKind("BackendTLSPolicy"), tlsPolicyStatus),
     proxyPolicies: withRejectedTargets(
       replaceStatuses(statuses.proxyPolicies, ofKind("ProxyPolicy"), rejectedPolicyStatus),

@@ -2,27 +2,41 @@
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import type { GatewayStatus, ListenerSetStatus, ListenerStatus, Statuses } from "../api/status.ts";
-import type { Bind } from "../ir/snapshot.ts";
+import type { Bind, Listener } from "../ir/snapshot.ts";
 
 /** An address and port on which the process does not listen, and the error. */
 export interface UnopenedBind {
   readonly address: string | undefined;
   readonly port: number;
+  /** As `Bind.transport`. */
+  readonly transport?: "UDP";
   readonly message: string;
+}
+
+type Socket = Pick<UnopenedBind, "port" | "transport"> & { readonly address?: string | undefined };
+
+function isSameSocket(a: Socket, b: Socket): boolean {
+  return a.address === b.address && a.port === b.port && a.transport === b.transport;
+}
+
+function listenersOf({ listeners, streams = [] }: Bind): readonly Pick<Listener, "key" | "gateway">[] {
+  return [...listeners, ...streams];
 }
 
 /** Sets `Programmed` to False (`Pending`) for each listener of `binds` on an `unopened` address and port. */
 export function withUnopened(statuses: Statuses, binds: readonly Bind[], unopened: readonly UnopenedBind[]): Statuses {
   if (unopened.length === 0) return statuses;
   const messages = new Map<string, string>();
-  for (const { address, port, message } of unopened) {
-    const bind = binds.find((each) => each.address === address && each.port === port);
-    for (const { key } of bind?.listeners ?? []) messages.set(key, `${message}; trying again`);
+  for (const failed of unopened) {
+    const bind = binds.find((each) => isSameSocket(each, failed));
+    for (const { key } of bind === undefined ? [] : listenersOf(bind)) {
+      messages.set(key, `${failed.message}; trying again`);
+    }
   }
   const open = new Set(
     binds
-      .filter(({ address, port }) => !unopened.some((each) => each.address === address && each.port === port))
-      .flatMap(({ listeners }) => listeners.map(({ gateway }) => objectKey(gateway))),
+      .filter((bind) => !unopened.some((each) => isSameSocket(bind, each)))
+      .flatMap((bind) => listenersOf(bind).map(({ gateway }) => objectKey(gateway))),
   );
   return {
     ...statuses,

@@ -55,7 +55,17 @@ class StatusServer {
 }
 
 const none: ClusterStatuses = {
-  ...{ gatewayClasses: [], gateways: [], listenerSets: [], httpRoutes: [], grpcRoutes: [], backendTlsPolicies: [] },
+  ...{
+    gatewayClasses: [],
+    gateways: [],
+    listenerSets: [],
+    httpRoutes: [],
+    grpcRoutes: [],
+    tlsRoutes: [],
+    tcpRoutes: [],
+    udpRoutes: [],
+    backendTlsPolicies: [],
+  },
   ...{ proxyPolicies: [], backends: [], orphans: { Gateway: [], ListenerSet: [] } },
   foreign: { Gateway: [], ListenerSet: [] },
 };
@@ -66,6 +76,9 @@ const nothing: CurrentObjects = {
     ListenerSet: [],
     HTTPRoute: [],
     GRPCRoute: [],
+    TLSRoute: [],
+    TCPRoute: [],
+    UDPRoute: [],
     BackendTLSPolicy: [],
     ProxyPolicy: [],
   },

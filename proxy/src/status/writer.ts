@@ -8,8 +8,10 @@ import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
+import { type RouteKind, routeKinds, streamRouteKinds } from "@gatewayproxy/runtime/route-key";
 import { controllerName, gatewayGroup, proxyGroup } from "../api/names.ts";
 import { renderKey } from "../api/resource.ts";
+import { routeLists } from "../api/status.ts";
 import { type KubeApi, resourcePath, type ResourceType } from "../kube/api.ts";
 import { ApiFailure } from "../kube/api-failure.ts";
 import { fieldsOf, type KubeObject } from "../kube/object.ts";
@@ -66,12 +68,18 @@ const ownedTypes = {
 
 const gatewayApi = (plural: string): ResourceType => ({ apiVersion: `${gatewayGroup}/v1`, plural });
 
+/** The kinds that a cluster may serve in an earlier version only. The status is written in the version of the object. */
+const versionedKinds: readonly string[] = streamRouteKinds;
+
 const types = {
   GatewayClass: gatewayApi("gatewayclasses"),
   Gateway: gatewayApi("gateways"),
   ListenerSet: gatewayApi("listenersets"),
   HTTPRoute: gatewayApi("httproutes"),
   GRPCRoute: gatewayApi("grpcroutes"),
+  TLSRoute: gatewayApi("tlsroutes"),
+  TCPRoute: gatewayApi("tcproutes"),
+  UDPRoute: gatewayApi("udproutes"),
   BackendTLSPolicy: gatewayApi("backendtlspolicies"),
   ProxyPolicy: { apiVersion: `${proxyGroup}/v1alpha1`, plural: "proxypolicies" },
   Backend: { apiVersion: `${proxyGroup}/v1alpha1`, plural: "backends" },
@@ -129,8 +137,9 @@ export class StatusWriter {
       ...this.#withdrawals("ListenerSet", orphans.ListenerSet, current.ListenerSet),
       ...this.#withdrawals("Gateway", this.#released("Gateway", foreign.Gateway), current.Gateway),
       ...this.#withdrawals("ListenerSet", this.#released("ListenerSet", foreign.ListenerSet), current.ListenerSet),
-      ...this.#sharedTasks("HTTPRoute", routeParents, current.HTTPRoute, routeEntries(statuses.httpRoutes)),
-      ...this.#sharedTasks("GRPCRoute", routeParents, current.GRPCRoute, routeEntries(statuses.grpcRoutes)),
+      ...routeKinds.flatMap((kind) =>
+        this.#sharedTasks(kind, routeParents, current[kind], routeEntries(statuses[routeLists[kind]])),
+      ),
       ...this.#sharedTasks(
         "BackendTLSPolicy",
         policyAncestors,
@@ -258,7 +267,7 @@ export class StatusWriter {
 
   /** Includes objects with an entry of this controller to be removed. */
   #sharedTasks(
-    kind: "HTTPRoute" | "GRPCRoute" | "BackendTLSPolicy" | "ProxyPolicy",
+    kind: RouteKind | "BackendTLSPolicy" | "ProxyPolicy",
     list: SharedList,
     resources: readonly CurrentObject[],
     entries: ReadonlyMap<string, SharedStatus>,
@@ -272,7 +281,11 @@ export class StatusWriter {
         if (sharedPatch(own, fields, this.#written.currentStatus(key, resource), list, this.#now()) === undefined) {
           return [];
         }
-        const path = resourcePath(types[kind], metadata.namespace, metadata.name);
+        const type =
+          resource.apiVersion !== undefined && versionedKinds.includes(kind)
+            ? { ...types[kind], apiVersion: resource.apiVersion }
+            : types[kind];
+        const path = resourcePath(type, metadata.namespace, metadata.name);
         return [
           this.#task(key, resource, { own, fields }, () =>
             this.#replaceEntries(path, (current) => sharedPatch(own, fields, current, list, this.#now())),

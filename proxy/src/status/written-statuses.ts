@@ -13,6 +13,8 @@ export interface ObjectName {
 
 /** An object as the source last reported it. */
 export interface CurrentObject {
+  /** Absent: unknown. */
+  readonly apiVersion?: string | undefined;
   readonly metadata: ObjectName & {
     /** Distinguishes the object from earlier ones of the same name. */
     readonly uid?: string | undefined;

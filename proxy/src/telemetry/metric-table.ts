@@ -59,8 +59,32 @@ export const requestMetrics = {
   shedConnections: {
     name: "gateway_proxy_downstream_connections_shed_total",
     type: "counter",
-    help: "Connections of clients that were closed because `--max-client-memory` was used up: `idle` ones, the `newest` of an address that had no idle one, or, as `head`, those with an incomplete head, or bytes of requests that wait. `timeout`: their HTTP/2 header block or HTTP/1 trailers did not end within 60 s.",
+    help: "Connections of clients that were closed because `--max-client-memory` was used up: `idle` ones, the `newest` of an address that had no idle one, or, as `head`, those with an incomplete head, or bytes of requests that wait. `timeout`: their HTTP/2 header block or HTTP/1 trailers did not end within 60 s. `stream`: relayed connections whose bytes waited to be sent.",
     labels: ["reason"],
+  },
+  streams: {
+    name: "gateway_proxy_stream_connections_total",
+    type: "counter",
+    help: "Connections of TLS and TCP listeners, and sessions of UDP listeners, that ended, by the reason of their end: `ClientClosed`, `BackendClosed`, `IdleTimeout`, `RateLimited` and others (docs/gateway-api.md).",
+    labels: ["listener", "route", "backend", "reason"],
+  },
+  activeStreams: {
+    name: "gateway_proxy_stream_connections_active",
+    type: "gauge",
+    help: "Open connections of TLS and TCP listeners, and sessions of UDP listeners.",
+    labels: ["listener"],
+  },
+  streamBytes: {
+    name: "gateway_proxy_stream_bytes_total",
+    type: "counter",
+    help: "Bytes that were relayed for connections of TLS and TCP listeners and sessions of UDP listeners: `received` from clients or `sent` to them, counted every second.",
+    labels: ["listener", "backend", "direction"],
+  },
+  droppedDatagrams: {
+    name: "gateway_proxy_stream_datagrams_dropped_total",
+    type: "counter",
+    help: "Datagrams of UDP listeners that were dropped: the reason for which no session could begin, or `BufferFull` if too many waited to be sent.",
+    labels: ["listener", "reason"],
   },
   upstreamRequests: {
     name: "gateway_proxy_upstream_requests_total",
@@ -114,7 +138,7 @@ export const requestMetrics = {
   limitDecisions: {
     name: "gateway_proxy_limit_decisions_total",
     type: "counter",
-    help: "Decisions of each entry of each policy: `allowed`, `denied`, `shadow_denied` (over the limit in mode Shadow), or `not_applied` (its `when` is false). `entry` is the name of the entry, or its index. `counts` is `requests`, `tokens`, `spend` or `concurrent`.",
+    help: "Decisions of each entry of each policy: `allowed`, `denied`, `shadow_denied` (over the limit in mode Shadow), or `not_applied` (its `when` is false). `entry` is the name of the entry, or its index. `counts` is `requests`, `tokens`, `spend`, `concurrent` or `connections`.",
     labels: ["policy", "entry", "target", "counts", "decision"],
   },
   globalLimitDecisions: {
@@ -275,7 +299,7 @@ export const processMetrics = {
   limitUsed: {
     name: "gateway_proxy_limit_used_units",
     type: "gauge",
-    help: "Units in open windows of an entry of a policy, over all values of its `key`: requests, tokens, requests in progress, or millionths of the currency. Absent while no window is open. The labels are those of `gateway_proxy_limit_decisions_total`.",
+    help: "Units in open windows of an entry of a policy, over all values of its `key`: requests, tokens, requests in progress, open connections, or millionths of the currency. Absent while no window is open. The labels are those of `gateway_proxy_limit_decisions_total`.",
     labels: ["policy", "entry", "target", "counts"],
   },
   limitRemaining: {

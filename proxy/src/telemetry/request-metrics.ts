@@ -19,12 +19,13 @@ import { GenAiMetrics } from "./gen-ai-metrics.ts";
 import { ModelLabel } from "./model-label.ts";
 import { requestMetrics } from "./metric-table.ts";
 import type { RequestRecord } from "./request-record.ts";
+import type { DropReason, StreamObserver, StreamRecord } from "./stream-record.ts";
 
 /** Models with series of their own; backends may report any model name. */
 const maxModels = 100;
 
 /** Counts in one worker. */
-export class RequestMetrics {
+export class RequestMetrics implements StreamObserver {
   readonly #families: Families<typeof requestMetrics> = createFamilies(requestMetrics);
   readonly #methods = new BoundedLabel(knownMethods.length, knownMethods);
   readonly #models = new ModelLabel(maxModels, (model) => {
@@ -54,6 +55,29 @@ export class RequestMetrics {
   /** Counts a connection that was closed to save memory. */
   connectionShed(reason: string): void {
     this.#families.shedConnections.cell(reason).value++;
+  }
+
+  /** As `StreamObserver.streamOpened`. */
+  streamOpened({ listener = "" }: StreamRecord): void {
+    this.#families.activeStreams.cell(listener).value++;
+  }
+
+  /** As `StreamObserver.bytesRelayed`. */
+  bytesRelayed({ listener = "", backend = "" }: StreamRecord, receivedBytes: number, sentBytes: number): void {
+    this.#families.streamBytes.cell(listener, backend, "received").value += receivedBytes;
+    this.#families.streamBytes.cell(listener, backend, "sent").value += sentBytes;
+  }
+
+  /** As `StreamObserver.streamEnded`. */
+  streamEnded({ listener = "", route = "", backend = "", reason, decisions }: StreamRecord): void {
+    this.#families.activeStreams.cell(listener).value--;
+    this.#families.streams.cell(listener, route, backend, reason ?? "").value++;
+    for (const decision of decisions) this.#countDecision(decision);
+  }
+
+  /** As `StreamObserver.datagramDropped`. */
+  datagramDropped(listener: string, reason: DropReason): void {
+    this.#families.droppedDatagrams.cell(listener, reason).value++;
   }
 
   requestStarted(bind: string): void {

@@ -17,6 +17,7 @@ import { attachPolicies } from "./policy/policies.ts";
 import { shareOutPatterns } from "./route/pattern-share.ts";
 import { resolveConflicts, type RouteConflicts } from "./route/route-conflicts.ts";
 import { resolveRoutes, routesByListener } from "./route/routes.ts";
+import { resolveStreamConflicts } from "./route/stream-conflicts.ts";
 import { problemsOf } from "./status/problems.ts";
 import { statusesOf } from "./status/statuses.ts";
 import type { ValidCredentials } from "./tls/credentials.ts";
@@ -50,17 +51,20 @@ export function* translateInSteps(resources: ResourceSet, options: TranslateOpti
   yield* wantServices(context, references);
   const resolved = yield* resolveRoutes(context, gateways, references);
   const routes = yield* shareOutPatterns(resolved.routes, context.placeOf);
-  const attached = yield* routesByListener(routes);
+  const { streams } = resolved;
+  const attached = { requests: yield* routesByListener(routes), streams: yield* routesByListener(streams) };
   const gatewayStates = [...gateways.ours.values()];
-  const conflicts = yield* resolveConflicts(context, gatewayStates, attached);
-  const { policies, limits } = yield* attachPolicies(context, { gateways, routes, references, conflicts });
-  const states = { gateways: gatewayStates, routes, tlsPolicies: tlsPolicies.policies, policies, backends };
+  const conflicts = yield* resolveConflicts(context, gatewayStates, attached.requests);
+  const streamConflicts = yield* resolveStreamConflicts(attached.streams);
+  const targets = { gateways, routes, streams, references, conflicts, streamConflicts };
+  const { policies, limits } = yield* attachPolicies(context, targets);
+  const states = { gateways: gatewayStates, routes, streams, tlsPolicies: tlsPolicies.policies, policies, backends };
   const isServing = options.onlyStatuses !== true;
 
   return {
     binds: isServing ? yield* buildBinds(gatewayStates, attached, limits) : [],
-    backends: isServing ? yield* collectBackends(gateways.ours, routes, policies) : {},
-    statuses: yield* statusesOf(context, states, attached, conflicts),
+    backends: isServing ? yield* collectBackends(gateways.ours, [...routes, ...streams], policies) : {},
+    statuses: yield* statusesOf(context, states, attached, { conflicts, streamConflicts }),
     problems: isServing ? [...gateways.problems, ...resolved.problems, ...(yield* problemsOf(context, states))] : [],
     conflicts: yield* conflicts.report(isServing ? routes : []),
     credentials: context.credentials.valid,

@@ -174,6 +174,20 @@ export class BackendHandle implements PoolOwner {
     return "overloaded";
   }
 
+  /**
+   * Selects the endpoint of the next stream. A backend has no maximum of streams: the memory of clients bounds them.
+   *
+   * @param tried endpoints to which the stream could not be connected.
+   * @returns undefined if no other endpoint is ready.
+   */
+  pickStream(tried: readonly EndpointPool[] = []): EndpointPool | undefined {
+    const { random, clock } = this.#options;
+    const member = pickEndpoint(untried(this.#available, tried), random, clock.monotonicMs());
+    if (member === undefined) return undefined;
+    const pool = this.#poolOf(member);
+    return tried.includes(pool) ? undefined : pool;
+  }
+
   /** Returns the state of every endpoint, for operators. */
   endpoints(): readonly EndpointState[] {
     const { key, kind, namespace, name } = this.#backend;
@@ -311,6 +325,7 @@ export class BackendHandle implements PoolOwner {
   #checked(member: Member): Member {
     const { healthChecks, clock, random, addresses, sweeper, log } = this.#options;
     if (healthChecks === undefined || this.#backend.ai !== undefined) return member;
+    if (member.transport.protocol === "udp") return member;
     const target = { endpoint: member.endpoint, ...member.transport };
     member.checks = new HealthChecks({
       ...{ ...healthChecks, target, clock, random, addresses, sweeper, log },

@@ -12,8 +12,8 @@ export interface ConnectionTarget {
   readonly endpoint: Endpoint;
   /** Absent: plain text. */
   readonly tls?: UpstreamTls;
-  /** Absent: HTTP/1.1. */
-  readonly protocol?: "h2";
+  /** Absent: HTTP/1.1. `tcp` and `udp`: it carries streams or sessions, and no calls. */
+  readonly protocol?: "h2" | "tcp" | "udp";
 }
 
 /** The timeouts of a connection, in milliseconds. */

@@ -18,6 +18,7 @@ import {
 import { createConnection } from "./create-connection.ts";
 import { type EndpointFigures, EndpointHealth, unmeasured } from "./endpoint-health.ts";
 import type { UpstreamFailure } from "./failure.ts";
+import { OpeningSocket, type SocketOwner } from "./opening-socket.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
 import { TunnelShare } from "./tunnel-share.ts";
 import { PendingQueue } from "./pending-queue.ts";
@@ -32,6 +33,16 @@ export interface BackendLoad {
   /** On a connection or waiting for one. */
   inFlight: number;
   waiting: number;
+}
+
+/** A stream of an endpoint, or a session, which counts as a call until `end`. */
+export interface CountedStream {
+  /** The endpoint has accepted it, or has responded. */
+  succeeded(latencyMs: number): void;
+  /** The endpoint could not be reached. */
+  failed(): void;
+  /** Must be called once. */
+  end(): void;
 }
 
 /** The owner of a pool, which decides about ejection. */
@@ -166,6 +177,32 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore {
     if (connection === undefined) this.#ownPending.join(call, request);
     else this.#dispatch(connection, request, call);
     return call;
+  }
+
+  /** Counts a stream or a session, without a connection of the pool. */
+  countStream(): CountedStream {
+    const { clock } = this.#options;
+    this.inFlight++;
+    this.#ownHealth.requests++;
+    return {
+      succeeded: (latencyMs) => this.#ownHealth.responded(true, latencyMs, clock.monotonicMs()),
+      failed: () => {
+        this.#ownHealth.failed(clock.monotonicMs());
+        this.#owner.onFailed(this);
+      },
+      end: () => void this.inFlight--,
+    };
+  }
+
+  /**
+   * Opens a socket to the endpoint for a stream. `owner` gets it.
+   *
+   * @param isPlain whether the TLS of the backend is not used, since the stream is one of TLS already.
+   */
+  openStream(owner: SocketOwner, isPlain: boolean): OpeningSocket {
+    const { endpoint, tls } = this.target;
+    const target = { endpoint, protocol: "tcp", ...(tls !== undefined && !isPlain && { tls }) } as const;
+    return OpeningSocket.open(target, this.#options, this, owner);
   }
 
   /** Closes connections without a call since the last time. */

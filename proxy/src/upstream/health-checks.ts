@@ -1,6 +1,6 @@
 /**
  * Active health checks of an endpoint, on their own connections. Three consecutive failures make an endpoint unhealthy, and one
- * success makes it healthy.
+ * success makes it healthy. An endpoint of streams is checked by a connection to it, without a request.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
@@ -8,6 +8,7 @@ import type { Logger } from "@gatewayproxy/runtime/log";
 import { UpstreamCall } from "./call.ts";
 import { createConnection } from "./create-connection.ts";
 import type { ConnectionSweeper } from "./connection-sweeper.ts";
+import { OpeningSocket } from "./opening-socket.ts";
 import type { HealthCheckSettings } from "./upstream-settings.ts";
 import { addressOf, type ConnectionTarget } from "./connection.ts";
 
@@ -36,7 +37,8 @@ export class HealthChecks {
 
   async #check(): Promise<void> {
     const { clock, intervalMs, onChange, log, target, path } = this.#options;
-    const isGood = await askEndpoint(this.#options).catch(() => false);
+    const ask = target.protocol === "tcp" ? connectToEndpoint : askEndpoint;
+    const isGood = await ask(this.#options).catch(() => false);
     if (this.#isClosed) return;
     const wasFailing = this.isFailing;
     this.#failures = isGood ? 0 : this.#failures + 1;
@@ -61,6 +63,31 @@ interface CheckedEndpoint {
   readonly random: () => number;
   /** Called when `isFailing` has changed. */
   readonly onChange: () => void;
+}
+
+/** Connects once, within the timeout of checks. */
+function connectToEndpoint({
+  target,
+  addresses,
+  clock,
+  sweeper,
+  timeoutMs,
+}: HealthCheckSettings & CheckedEndpoint): Promise<boolean> {
+  const options = { addresses, clock, sweeper, connectTimeoutMs: timeoutMs, idleTimeoutMs: timeoutMs };
+  return new Promise((resolve) => {
+    OpeningSocket.open(
+      target,
+      options,
+      { session: undefined },
+      {
+        onConnect(socket) {
+          socket.on("error", () => undefined).destroy();
+          resolve(true);
+        },
+        onConnectError: () => resolve(false),
+      },
+    );
+  });
 }
 
 /** Makes one check on its own connection. Never rejects. */

@@ -10,8 +10,8 @@ export interface SocketOwner {
   /** @param protocol that the endpoint has selected in the TLS handshake; undefined if it has selected none. */
   onConnect(socket: Socket, protocol: string | undefined): void;
   onConnectError(error: unknown): void;
-  /** Receives bytes of the socket after `onConnect`, as a `ReceiveBytes`. */
-  receive(bytes: Buffer): boolean;
+  /** Receives bytes of the socket after `onConnect`, as a `ReceiveBytes`. Absent: bytes are events of the socket. */
+  receive?(bytes: Buffer): boolean;
 }
 
 /** An attempt to connect. */
@@ -51,8 +51,13 @@ export class OpeningSocket {
   ): void {
     const { session } = sessions;
     try {
-      const receive = (bytes: Buffer): boolean => this.#owner.receive(bytes);
-      const target = { host, port, tls, addresses, protocol: protocol ?? "http/1.1", session, receive } as const;
+      const isStream = protocol === "tcp";
+      const offered = protocol === "h2" ? protocol : "http/1.1";
+      const target = {
+        ...{ host, port, tls, addresses, session, allowHalfOpen: isStream },
+        protocol: isStream ? undefined : offered,
+        receive: this.#owner.receive?.bind(this.#owner),
+      } as const;
       const socket = openSocket(target, (selected) => this.#onConnect(socket, selected));
       this.#socket = socket.on("error", this.#onError).once("close", this.#onClose);
       if (tls !== undefined) socket.on("session", (next: Buffer) => (sessions.session = next));

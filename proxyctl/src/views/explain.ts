@@ -37,7 +37,7 @@ function counterFacts(counter: Counter): readonly (readonly [string, string | un
   return [
     [
       "counter",
-      `${amountText(used, counts)} of ${amountText(limit, counts)} ${counts === "concurrent" ? "requests in progress" : `${counts} used`}, before this request`,
+      `${amountText(used, counts)} of ${amountText(limit, counts)} ${counts === "concurrent" ? "requests in progress" : counts === "connections" ? "open connections" : `${counts} used`}, before this request`,
     ],
     ["key", key === undefined ? undefined : describeKey(key)],
     [

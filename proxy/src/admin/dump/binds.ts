@@ -6,27 +6,30 @@ import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import type { DumpedBind, DumpedListener } from "@gatewayproxy/admin-api/config-dump";
 import type { ListenerStatus } from "../../api/status.ts";
-import type { Certificate, Listener, ListenerTls } from "../../ir/snapshot.ts";
+import type { Certificate, Listener, ListenerTls, StreamListener } from "../../ir/snapshot.ts";
 import type { ConfigurationState } from "./input.ts";
 
 /** Returns the binds of the snapshot with their listeners. `fault` is the reason why a bind is not open. */
 export function* dumpBinds({ snapshot, failures }: ConfigurationState): Steps<readonly DumpedBind[]> {
   const binds: DumpedBind[] = [];
-  for (const { address, port, listeners } of snapshot.binds) {
-    const failure = failures.find((candidate) => candidate.address === address && candidate.port === port);
+  for (const { address, port, transport, listeners, streams = [] } of snapshot.binds) {
+    const failure = failures.find(
+      (candidate) => candidate.address === address && candidate.port === port && candidate.transport === transport,
+    );
     binds.push({
-      key: renderSocketAddress({ host: address ?? "*", port }),
+      key: renderSocketAddress({ host: address ?? "*", port }) + (transport === "UDP" ? "/udp" : ""),
       ...(address !== undefined && { address }),
       port,
+      ...(transport !== undefined && { transport }),
       isOpen: failure === undefined,
       ...(failure !== undefined && { fault: failure.message }),
-      listeners: yield* mapInSteps(listeners, dumpServedListener),
+      listeners: yield* mapInSteps([...listeners, ...streams], dumpServedListener),
     });
   }
   return binds;
 }
 
-function dumpServedListener(listener: Listener): DumpedBind["listeners"][number] {
+function dumpServedListener(listener: Listener | StreamListener): DumpedBind["listeners"][number] {
   const { key, name, gateway, protocol, hostname, tls, routes } = listener;
   return {
     key,

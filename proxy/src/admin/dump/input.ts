@@ -53,6 +53,7 @@ export interface ConfigurationState {
   readonly failures: readonly {
     readonly address: string | undefined;
     readonly port: number;
+    readonly transport?: "UDP";
     readonly message: string;
   }[];
   /** Milliseconds since the epoch; undefined before the first generation. */

@@ -1,9 +1,8 @@
 /** Lists the objects that are not served, with the reason: the first thing to check when requests fail. */
-import type { RouteKind } from "@gatewayproxy/runtime/route-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
-import { renderKey, type ResourceSet, resourceKey } from "../../api/resource.ts";
-import type { RouteStatus } from "../../api/status.ts";
+import { renderKey, type ResourceSet, resourceKey, routesOf } from "../../api/resource.ts";
+import { routeStatusesIn } from "../../api/status.ts";
 import { statusLines } from "../../status/conditions.ts";
 import type { ConfigurationState } from "./input.ts";
 
@@ -59,13 +58,11 @@ function gatewaysOfOtherClasses({ resources, statuses }: ConfigurationState): re
 }
 
 function orphanRoutes({ resources, statuses }: ConfigurationState): readonly NotServed[] {
-  const keysOfAttached = (kind: RouteKind, routes: readonly RouteStatus[]) =>
-    routes.flatMap(({ namespace, name, parents }) => (parents.length > 0 ? [renderKey(kind, namespace, name)] : []));
-  const attachedKeys = new Set([
-    ...keysOfAttached("HTTPRoute", statuses.httpRoutes),
-    ...keysOfAttached("GRPCRoute", statuses.grpcRoutes),
-  ]);
-  return [...resources.HTTPRoute, ...resources.GRPCRoute]
+  const attachedKeys = new Set<string>();
+  for (const [kind, { namespace, name, parents }] of routeStatusesIn(statuses)) {
+    if (parents.length > 0) attachedKeys.add(renderKey(kind, namespace, name));
+  }
+  return routesOf(resources)
     .filter((route) => !attachedKeys.has(resourceKey(route)))
     .map((route) => ({
       resource: resourceKey(route),

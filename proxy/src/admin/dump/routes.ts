@@ -2,47 +2,72 @@
 import { routeKey } from "@gatewayproxy/runtime/route-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { DumpedRoute, DumpedRule } from "@gatewayproxy/admin-api/config-dump";
-import type { ParentStatus } from "../../api/status.ts";
+import { type ParentStatus, routeStatusesIn } from "../../api/status.ts";
 import type { Filter, HeaderField } from "../../ir/filter.ts";
 import type { Match } from "../../ir/match.ts";
-import type { BackendRef, Route, RouteRule } from "../../ir/snapshot.ts";
+import type { BackendRef, Bind, Route, RouteRule, StreamRoute } from "../../ir/snapshot.ts";
 import { redactNamed, redactPath } from "@gatewayproxy/runtime/redaction";
 import type { ConfigurationState } from "./input.ts";
 
 /** A route at one listener. */
 interface ServedRoute {
   readonly listener: string;
-  readonly route: Route;
+  readonly hostnames: readonly string[];
+  readonly rules: readonly DumpedRuleSource[];
 }
+
+/** What a dump shows of a rule. Rules of streams have no matches and no filters. */
+type DumpedRuleSource = Omit<RouteRule, "authentication">;
 
 export function* dumpRoutes({ statuses, snapshot }: ConfigurationState): Steps<readonly DumpedRoute[]> {
   const served = new Map<string, ServedRoute[]>();
-  for (const { key, routes } of snapshot.binds.flatMap(({ listeners }) => listeners)) {
+  for (const { key, routes } of listenersOf(snapshot.binds)) {
     for (const route of routes) {
+      const { hostnames } = route;
+      const atListener = { listener: key, hostnames, rules: "rules" in route ? route.rules : [streamRule(route)] };
       const servedRoutes = served.get(route.key);
-      if (servedRoutes === undefined) served.set(route.key, [{ listener: key, route }]);
-      else servedRoutes.push({ listener: key, route });
+      if (servedRoutes === undefined) served.set(route.key, [atListener]);
+      else servedRoutes.push(atListener);
     }
     yield;
   }
-  const all = [
-    ...statuses.httpRoutes.map((status) => ({ kind: "HTTPRoute" as const, ...status })),
-    ...statuses.grpcRoutes.map((status) => ({ kind: "GRPCRoute" as const, ...status })),
-  ];
-  return yield* mapInSteps(all, ({ kind, namespace, name, parents }) => {
+  return yield* mapInSteps(routeStatusesIn(statuses), ([kind, { namespace, name, parents }]) => {
     const key = routeKey(kind, { namespace, name });
     const servedRoutes = served.get(key) ?? [];
     return {
       key,
       namespace,
       name,
-      hostnames: [...new Set(servedRoutes.flatMap(({ route }) => route.hostnames))],
+      hostnames: [...new Set(servedRoutes.flatMap(({ hostnames }) => hostnames))],
       // Listeners with several addresses occur once per address.
       listeners: [...new Set(servedRoutes.map(({ listener }) => listener))],
       parents: parents.map((parent) => dumpParent(namespace, parent)),
-      rules: dumpRules(servedRoutes.map(({ route }) => route)),
+      rules: dumpRules(servedRoutes),
     };
   });
+}
+
+function* listenersOf(
+  binds: readonly Bind[],
+): Generator<{ readonly key: string; readonly routes: readonly (Route | StreamRoute)[] }> {
+  for (const { listeners, streams = [] } of binds) {
+    yield* listeners;
+    yield* streams;
+  }
+}
+
+function streamRule({ key, rule, backendRefs, limits, refusedPolicies }: StreamRoute): DumpedRuleSource {
+  // Only a rule without a name is named by its number.
+  const name = rule.slice(key.length + 1);
+  return {
+    key: rule,
+    ...(/^\d+$/.test(name) ? {} : { name }),
+    matches: [],
+    filters: [],
+    backendRefs,
+    limits,
+    ...(refusedPolicies !== undefined && { refusedPolicies }),
+  };
 }
 
 function dumpParent(namespace: string, { parentRef, conditions }: ParentStatus): DumpedRoute["parents"][number] {
@@ -53,7 +78,7 @@ function dumpParent(namespace: string, { parentRef, conditions }: ParentStatus):
 }
 
 /** Merges a route's rules at its listeners. They differ only in the policies attached there. */
-function dumpRules(routes: readonly Route[]): readonly DumpedRule[] {
+function dumpRules(routes: readonly ServedRoute[]): readonly DumpedRule[] {
   const [first] = routes;
   if (first === undefined) return [];
   return first.rules.map((rule, index) =>
@@ -65,7 +90,7 @@ function dumpRules(routes: readonly Route[]): readonly DumpedRule[] {
 }
 
 /** @param atListeners The same rule at every listener. */
-function dumpRule(rule: RouteRule, atListeners: readonly RouteRule[]): DumpedRule {
+function dumpRule(rule: DumpedRuleSource, atListeners: readonly DumpedRuleSource[]): DumpedRule {
   const { key, name, matches, filters, backendRefs, timeouts, retry } = rule;
   return {
     key,

@@ -166,7 +166,14 @@ const schemas: Readonly<Partial<Record<ParameterKey, z.ZodType>>> = {
     spec: strictObject({
       type: z.enum(serviceTypes).optional(),
       clusterIP: z.enum(["None"]).optional(),
-      ports: list(strictObject({ port: publicPort, nodePort: portNumber.optional() }), { max: 128 }).optional(),
+      ports: list(
+        strictObject({
+          port: publicPort,
+          protocol: z.enum(["TCP", "UDP"]).optional(),
+          nodePort: portNumber.optional(),
+        }),
+        { max: 128 },
+      ).optional(),
       externalTrafficPolicy: z.enum(["Cluster", "Local"]).optional(),
       internalTrafficPolicy: z.enum(["Cluster", "Local"]).optional(),
       trafficDistribution: anyText.optional(),

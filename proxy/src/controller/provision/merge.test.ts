@@ -39,6 +39,29 @@ describe("YAML over an object", () => {
       { ports: [{ name: "port-80", port: 80, nodePort: 30_080 }] },
     ],
     [
+      "merges ports of a Service by their number and their protocol, if the patch has one",
+      {
+        ports: [
+          { port: 53, protocol: "TCP" },
+          { port: 53, protocol: "UDP" },
+          { port: 80, protocol: "TCP" },
+        ],
+      },
+      {
+        ports: [
+          { port: 53, protocol: "UDP", nodePort: 30_053 },
+          { port: 80, nodePort: 30_080 },
+        ],
+      },
+      {
+        ports: [
+          { port: 53, protocol: "TCP" },
+          { port: 53, protocol: "UDP", nodePort: 30_053 },
+          { port: 80, protocol: "TCP", nodePort: 30_080 },
+        ],
+      },
+    ],
+    [
       "merges ports of a container by their number",
       { ports: [{ containerPort: 15_020, name: "metrics" }] },
       { ports: [{ containerPort: 9_000, name: "extra" }] },

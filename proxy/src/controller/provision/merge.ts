@@ -47,11 +47,20 @@ export function listKeyOf(name: string, base: unknown, patch: unknown): string |
 }
 
 function mergeList(base: readonly KubeObject[], patch: readonly KubeObject[], key: string): readonly KubeObject[] {
-  const patches = new Map(patch.map((item) => [item[key], item]));
+  const patches = new Map(patch.map((item) => [identityOf(item, key), item]));
+  const used = new Set<unknown>();
   const merged = base.map((item) => {
-    const over = patches.get(item[key]);
-    patches.delete(item[key]);
+    // A port without a protocol in the patch means the port of any protocol.
+    const identity = [identityOf(item, key), item[key]].find((each) => patches.has(each));
+    const over = identity === undefined ? undefined : patches.get(identity);
+    used.add(identity);
     return over === undefined ? item : mergeObject(item, over);
   });
-  return [...merged, ...patches.values()];
+  return [...merged, ...Array.from(patches).flatMap(([identity, item]) => (used.has(identity) ? [] : [item]))];
+}
+
+/** A Service may have a port for TCP and for UDP. */
+function identityOf(item: KubeObject, key: string): unknown {
+  const { protocol } = item;
+  return key === "port" && typeof protocol === "string" ? `${String(item[key])}/${protocol}` : item[key];
 }

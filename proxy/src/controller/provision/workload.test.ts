@@ -30,8 +30,10 @@ spec:
   return resources.Gateway[0];
 }
 
+const tcp = (...ports: readonly number[]) => ports.map((port) => ({ port, protocol: "TCP" as const }));
+
 const tenant = (fields: Partial<ManagedGateway> = {}): ManagedGateway => ({
-  ...{ gateway: gatewayWith(), uid: "uid-1", ports: [80, 443], parameters: [], selected: new Set(), defaults },
+  ...{ gateway: gatewayWith(), uid: "uid-1", ports: tcp(80, 443), parameters: [], selected: new Set(), defaults },
   ...fields,
 });
 
@@ -84,6 +86,17 @@ describe("the workload of a Gateway", () => {
     ]);
     expect(field(objectOf("NetworkPolicy"), "spec.ingress")).toEqual([
       { ports: [80, 443, statsPort, readinessPort].map((port) => ({ port, protocol: "TCP" })) },
+    ]);
+  });
+
+  test("has a port for TCP and one for UDP of the same number", () => {
+    const made = tenant({ ports: [...tcp(53), { port: 53, protocol: "UDP" }] });
+    expect(field(objectOf("Service", made), "spec.ports")).toEqual([
+      { name: "port-53", port: 53, targetPort: 53, protocol: "TCP" },
+      { name: "port-53-udp", port: 53, targetPort: 53, protocol: "UDP" },
+    ]);
+    expect(field(objectOf("NetworkPolicy", made), "spec.ingress")).toEqual([
+      { ports: [...tcp(53), { port: 53, protocol: "UDP" }, ...tcp(statsPort, readinessPort)] },
     ]);
   });
 

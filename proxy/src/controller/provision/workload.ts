@@ -33,13 +33,19 @@ export interface ProxyDefaults {
   readonly refusedPolicies: RefusedPolicies;
 }
 
+/** A port on which listeners accept connections, or with UDP datagrams. */
+export interface ListenerPort {
+  readonly port: number;
+  readonly protocol: "TCP" | "UDP";
+}
+
 /** A Gateway for which the controller runs a workload. */
 export interface ManagedGateway {
   readonly gateway: Gateway;
   /** The UID of the Gateway object, for owner references. */
   readonly uid: string;
   /** The ports of its listeners and those of its ListenerSets, ascending. */
-  readonly ports: readonly number[];
+  readonly ports: readonly ListenerPort[];
   /** The parameters of the class and of the Gateway. Later ones are merged over earlier ones. */
   readonly parameters: readonly Parameters[];
   /** Label keys by which Services of the namespace select pods. */
@@ -190,7 +196,12 @@ function serviceFields({ gateway, ports, defaults }: ManagedGateway): KubeObject
     spec: {
       type: defaults.serviceType,
       selector: selectorOf(gateway),
-      ports: ports.map((port) => ({ name: `port-${port}`, port, targetPort: port, protocol: "TCP" })),
+      ports: ports.map(({ port, protocol }) => ({
+        name: protocol === "UDP" ? `port-${port}-udp` : `port-${port}`,
+        port,
+        targetPort: port,
+        protocol,
+      })),
       // The field is deprecated in favour of annotations of each implementation, but all implementations support it.
       ...(defaults.serviceType === "LoadBalancer" && addresses[0] !== undefined && { loadBalancerIP: addresses[0] }),
     },
@@ -321,7 +332,8 @@ function autoscalerFields({ defaults }: ManagedGateway, { kind, name }: OwnedObj
  */
 function networkPolicy(managed: ManagedGateway): OwnedObject {
   const { gateway, ports } = managed;
-  const open = [...ports, statsPort, readinessPort].map((port) => ({ port, protocol: "TCP" }));
+  const operator = [statsPort, readinessPort].map((port) => ({ port, protocol: "TCP" }));
+  const open = [...ports.map(({ port, protocol }) => ({ port, protocol })), ...operator];
   const fields = {
     spec: {
       podSelector: { matchLabels: selectorOf(gateway) },

@@ -1,4 +1,5 @@
 /** Random clusters of three tenants, whose objects refer to each other. */
+import { streamRouteKinds } from "@gatewayproxy/runtime/route-key";
 import fc from "fast-check";
 import { parseResource } from "../../api/parse-resource.ts";
 import type { Resource } from "../../api/resource.ts";
@@ -70,6 +71,9 @@ function gatewayIn(namespace: string, { attaches }: Openness): fc.Arbitrary<Reso
           allowedListeners: { namespaces: { from: allows } },
           listeners: [
             { name: "http", port: 80, protocol: "HTTP", ...routes },
+            { name: "tcp", port: 5432, protocol: "TCP", ...routes },
+            { name: "udp", port: 53, protocol: "UDP", ...routes },
+            { name: "pass", port: 8443, protocol: "TLS", tls: { mode: "Passthrough" }, ...routes },
             ...(certificates.length > 0
               ? [{ name: "tls", port: 443, protocol: "HTTPS", tls: { certificateRefs: certificates }, ...routes }]
               : []),
@@ -141,8 +145,23 @@ function objectsIn(namespace: string, openness: Openness): fc.Arbitrary<readonly
         spec: { parentRefs, rules: [{ filters, backendRefs: to.map((ref) => ({ ...ref, ...mirrorTo(inner) })) }] },
       });
     });
+  const streamRoute = fc
+    .record({
+      kind: fc.constantFrom(...streamRouteKinds),
+      name,
+      parents: fc.array(parent, { minLength: 1, maxLength: 3 }),
+      to: fc.array(backendRef, { minLength: 1, maxLength: 3 }),
+    })
+    .map(({ kind, name: own, parents, to }) => {
+      const refs = parents.map((ref) => ({ group: gatewayGroup, ...ref }));
+      const parentRefs = [...new Map(refs.map((ref) => [JSON.stringify(ref), ref])).values()];
+      const hostnames = kind === "TLSRoute" ? { hostnames: ["a.test"] } : {};
+      return object(gatewayGroup, kind, namespace, own, {
+        spec: { parentRefs, ...hostnames, rules: [{ backendRefs: to }] },
+      });
+    });
   const policy = fc
-    .record({ name, target: fc.constantFrom("Gateway", "HTTPRoute"), of: name, service: backendRef })
+    .record({ name, target: fc.constantFrom("Gateway", "HTTPRoute", "TCPRoute"), of: name, service: backendRef })
     .map(({ name: own, target, of, service }) => {
       const global = {
         domain: "d",
@@ -183,7 +202,7 @@ function objectsIn(namespace: string, openness: Openness): fc.Arbitrary<readonly
     }),
   );
   const from = fc.record({
-    kind: fc.constantFrom("HTTPRoute", "Gateway", "ListenerSet", "ProxyPolicy"),
+    kind: fc.constantFrom("HTTPRoute", "Gateway", "ListenerSet", "ProxyPolicy", ...streamRouteKinds),
     namespace: tenant,
   });
   const to = fc.record({
@@ -200,7 +219,7 @@ function objectsIn(namespace: string, openness: Openness): fc.Arbitrary<readonly
       const groupOf = (kind: string) =>
         kind === "ProxyPolicy" || kind === "Backend"
           ? proxyGroup
-          : kind === "HTTPRoute" || kind === "Gateway" || kind === "ListenerSet"
+          : kind.endsWith("Route") || kind === "Gateway" || kind === "ListenerSet"
             ? gatewayGroup
             : "";
       return object(gatewayGroup, "ReferenceGrant", namespace, own, {
@@ -217,7 +236,14 @@ function objectsIn(namespace: string, openness: Openness): fc.Arbitrary<readonly
   const some = <T>(each: fc.Arbitrary<T>, maxLength: number) => fc.array(each, { maxLength });
   return fc
     .tuple(
-      ...[some(gatewayIn(namespace, openness), 2), some(set, 1), some(route, 2), some(policy, 2), some(backend, 3)],
+      ...[
+        some(gatewayIn(namespace, openness), 2),
+        some(set, 1),
+        some(route, 2),
+        some(streamRoute, 2),
+        some(policy, 2),
+        some(backend, 3),
+      ],
       ...[some(tlsPolicy, 2), some(service, 2), some(held, 4), some(grant, openness.grants ? 2 : 0)],
     )
     .map((lists) => lists.flat());

@@ -1,6 +1,7 @@
 /** Reads what the controller plans for a tenant in a cluster of `tenant-clusters.ts`, and computes what it may plan. */
+import { isStreamRouteKind } from "@gatewayproxy/runtime/route-key";
 import { runToEnd } from "@gatewayproxy/runtime/steps";
-import { type Resource, type ResourceSet, resourceSet } from "../../api/resource.ts";
+import { type Resource, type ResourceSet, resourceSet, routesOf } from "../../api/resource.ts";
 import { noCredentials } from "../../translate/tls/credentials.ts";
 import { planFor } from "../plan.ts";
 import { gatewayNamespaceLabel } from "../provision/names.ts";
@@ -84,7 +85,7 @@ export function reachable(resources: ResourceSet, owner: string): readonly strin
         reach(metadata.namespace, "ListenerSet", ref, "Secret");
       }
     }
-    const routes = resources.HTTPRoute.filter(({ metadata, spec }) =>
+    const routes = routesOf(resources).filter(({ kind: routeKind, metadata, spec }) =>
       spec.parentRefs.some(({ kind, namespace, name: parent }) =>
         kind === "Gateway"
           ? namespace === owner &&
@@ -94,7 +95,9 @@ export function reachable(resources: ResourceSet, owner: string): readonly strin
               (set) =>
                 set.metadata.namespace === namespace &&
                 set.metadata.name === parent &&
-                metadata.namespace === namespace,
+                // The listeners of a ListenerSet are of HTTPS, or unknown.
+                (set.spec.listeners.length === 0 ||
+                  (metadata.namespace === namespace && !isStreamRouteKind(routeKind))),
             ),
       ),
     );
@@ -126,11 +129,12 @@ export function reachable(resources: ResourceSet, owner: string): readonly strin
         }
       }
     };
-    for (const { metadata, spec } of routes) {
+    for (const { kind, metadata, spec } of routes) {
+      for (const { backendRefs } of spec.rules) for (const ref of backendRefs) follow(metadata.namespace, kind, ref);
+      if (kind !== "HTTPRoute") continue;
       for (const { backendRefs, filters } of spec.rules) {
-        for (const ref of backendRefs) follow(metadata.namespace, "HTTPRoute", ref);
         for (const each of [...filters, ...backendRefs.flatMap((ref) => ref.filters)]) {
-          if (each.type === "RequestMirror") follow(metadata.namespace, "HTTPRoute", each.requestMirror.backendRef);
+          if (each.type === "RequestMirror") follow(metadata.namespace, kind, each.requestMirror.backendRef);
         }
       }
     }
@@ -139,7 +143,12 @@ export function reachable(resources: ResourceSet, owner: string): readonly strin
       const isOn =
         kind === "Gateway"
           ? metadata.namespace === owner && target === gateway.metadata.name
-          : routes.some((route) => route.metadata.namespace === metadata.namespace && route.metadata.name === target);
+          : routes.some(
+              (route) =>
+                route.kind === kind &&
+                route.metadata.namespace === metadata.namespace &&
+                route.metadata.name === target,
+            );
       const ref = spec.traffic.rateLimit.global?.backendRef;
       if (isOn && ref) follow(metadata.namespace, "ProxyPolicy", ref);
     }

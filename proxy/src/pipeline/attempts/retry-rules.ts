@@ -10,6 +10,7 @@
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { RetryPolicy } from "../../ir/snapshot.ts";
+import type { ConnectionTarget } from "../../upstream/connection.ts";
 import type { UpstreamFailure } from "../../upstream/failure.ts";
 import type { RetryBudget } from "../../upstream/retry-budget.ts";
 import type { OutgoingRequest } from "../provider-request.ts";
@@ -64,8 +65,8 @@ export class RetryRules {
     return this.#options.policy?.codes.includes(status) === true;
   }
 
-  /** Whether no other attempt can follow once the endpoint has the complete body. @param protocol as `ConnectionTarget.protocol`. */
-  isLast(protocol: "h2" | undefined): boolean {
+  /** Whether no other attempt can follow once the endpoint has the complete body. */
+  isLast(protocol: ConnectionTarget["protocol"]): boolean {
     const { policy, history, request } = this.#options;
     if (policy !== undefined) return history.rounds > policy.attempts;
     // What HTTP/2 endpoints have not processed is sent again; a safe request whatever became of it.

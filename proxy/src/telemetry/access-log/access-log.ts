@@ -11,11 +11,12 @@ import type { LogRecordSink } from "@gatewayproxy/runtime/log-record";
 import type { Result } from "@gatewayproxy/runtime/problem";
 import { type Expression, parseExpression } from "../../cel/expression.ts";
 import type { RequestRecord } from "../request-record.ts";
-import { EndedRequest, type ViewedRequest } from "./ended-request.ts";
+import type { StreamRecord } from "../stream-record.ts";
+import { type Ended, EndedRequest, EndedStream, type ViewedRequest } from "./ended-request.ts";
 import { allFields, type Field, parseFields } from "./fields.ts";
-import { lineOf, type LogLine } from "./log-line.ts";
+import { lineOf, type LogLine, streamLineOf } from "./log-line.ts";
 import type { LogValue } from "./logged-expression.ts";
-import { type Selection, selectionOf } from "./selection.ts";
+import { type Selection, selectionOf, streamSelectionOf } from "./selection.ts";
 import { parseTemplate, type RenderLine } from "./template.ts";
 
 /** Logs one finished request. */
@@ -83,12 +84,34 @@ export function createAccessLog({ settings, ...options }: AccessLogOptions): Acc
     const request = new EndedRequest(record, lineOf(timestamp(), record), viewed);
     if (filter !== undefined && isLeftOut(filter, request)) return;
     destination?.write(render(request));
-    if (records !== undefined) addRecord(records, request, fields, template, clock.nowMs());
+    if (records !== undefined) addRecord(records, requestEventName, request, fields, template, clock.nowMs());
+  };
+}
+
+/** Logs one relayed connection or session that has ended. */
+export type StreamLog = (record: StreamRecord) => void;
+
+/** Creates the access log of relayed connections and sessions, with the same settings. Throws if a text of them is invalid. */
+export function createStreamLog({ settings, ...options }: AccessLogOptions): StreamLog {
+  const { logger, destination, records, clock, random } = options;
+  if (settings.mode === "off" || (destination === undefined && records === undefined)) return () => undefined;
+  const isSelected = streamSelectionOf(settings, random);
+  const fields = valid(parseFields(settings.fields));
+  const template = settings.template === undefined ? undefined : valid(parseTemplate(settings.template));
+  const filter = settings.filter === undefined ? undefined : valid(parseFilter(settings.filter));
+  const timestamp = createTimestamp(clock);
+  const render = template === undefined ? jsonOf(fields) : textOf(template);
+  return (record) => {
+    if (!isSelected(record) || !logger.isLevelEnabled("info")) return;
+    const stream = new EndedStream(record, streamLineOf(timestamp(), record));
+    if (filter !== undefined && isLeftOut(filter, stream)) return;
+    destination?.write(render(stream));
+    if (records !== undefined) addRecord(records, streamEventName, stream, fields, template, clock.nowMs());
   };
 }
 
 /** A condition without a value does not leave a request out: clients choose what it reads, and could hide. */
-function isLeftOut({ evaluateScalar }: Expression, { view, allowance }: EndedRequest): boolean {
+function isLeftOut({ evaluateScalar }: Expression, { view, allowance }: Ended): boolean {
   return evaluateScalar(view, allowance) === false;
 }
 
@@ -96,7 +119,7 @@ function jsonLine(line: object): string {
   return `${withoutControls(JSON.stringify(line))}\n`;
 }
 
-function jsonOf(fields: readonly Field[]): (request: EndedRequest) => string {
+function jsonOf(fields: readonly Field[]): (request: Ended) => string {
   return (request) => {
     const { level, time, module, msg }: LogLine = request.line;
     const line: Record<string, unknown> = { level, time, module };
@@ -106,21 +129,23 @@ function jsonOf(fields: readonly Field[]): (request: EndedRequest) => string {
   };
 }
 
-function textOf(template: RenderLine): (request: EndedRequest) => string {
+function textOf(template: RenderLine): (request: Ended) => string {
   return (request) => `${template(request)}\n`;
 }
 
-/** The name of the event of each record. */
-const eventName = "gatewayproxy.request";
+/** The names of the events of records. */
+const requestEventName = "gatewayproxy.request";
+const streamEventName = "gatewayproxy.connection";
 
 function addRecord(
   records: LogRecordSink,
-  request: EndedRequest,
+  eventName: string,
+  request: Ended,
   fields: readonly Field[],
   template: RenderLine | undefined,
   timeMs: number,
 ): void {
-  const { traceId, spanId } = request.record;
+  const { trace_id: traceId, span_id: spanId } = request.line;
   const attributes: Record<string, LogValue | undefined> = {};
   for (const { attribute, read } of fields) if (attribute !== undefined) attributes[attribute] = read(request);
   const body = template === undefined ? request.line.msg : template(request);

@@ -8,6 +8,8 @@ export const attributeNames: Readonly<Record<LogFieldName, string | undefined>> 
   trace_id: undefined,
   span_id: undefined,
   source: "client.address",
+  protocol: "gatewayproxy.protocol",
+  serverName: "tls.client.server_name",
   method: "http.request.method",
   scheme: "url.scheme",
   authority: "gatewayproxy.authority",

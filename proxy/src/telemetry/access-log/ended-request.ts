@@ -3,6 +3,8 @@ import type { LlmView } from "../../cel/llm-view.ts";
 import type { RequestView } from "../../cel/request-view.ts";
 import { Allowance } from "../../cel/request-work.ts";
 import type { RequestRecord } from "../request-record.ts";
+import type { StreamRecord } from "../stream-record.ts";
+import { streamView } from "../stream-view.ts";
 import type { LogLine } from "./log-line.ts";
 
 /** What expressions read of a request besides its record. The request creates it when it is read. */
@@ -14,8 +16,16 @@ export interface ViewedRequest {
   readonly responseHeaders: readonly string[];
 }
 
+/** A request, a connection or a session that has ended. */
+export interface Ended {
+  readonly line: LogLine;
+  /** Bounds the work of all expressions together: a client chooses what they read. */
+  readonly allowance: Allowance;
+  readonly view: RequestView;
+}
+
 /** A request that has ended. */
-export class EndedRequest {
+export class EndedRequest implements Ended {
   readonly record: RequestRecord;
   readonly line: LogLine;
   /** Bounds the work of all expressions together: a client chooses what they read. */
@@ -52,5 +62,21 @@ export class EndedRequest {
       reasoningTokens: usage?.reasoningTokens,
       cost: usage?.cost,
     };
+  }
+}
+
+/** A connection or a session that has ended. */
+export class EndedStream implements Ended {
+  readonly line: LogLine;
+  readonly allowance = new Allowance();
+  readonly #record: StreamRecord;
+
+  constructor(record: StreamRecord, line: LogLine) {
+    this.#record = record;
+    this.line = line;
+  }
+
+  get view(): RequestView {
+    return { ...streamView(this.#record), log: this.line };
   }
 }

@@ -3,10 +3,11 @@
  * than the user agent are not logged.
  */
 import { unitsOfMoney } from "@gatewayproxy/runtime/money";
-import type { LogFields } from "../../cel/log-fields.ts";
+import { type LogFieldName, type LogFields, logFieldKinds } from "../../cel/log-fields.ts";
 import type { GlobalDecision } from "../../ir/global-limit.ts";
 import type { LimitDecision } from "../../ir/limit.ts";
 import type { RequestRecord } from "../request-record.ts";
+import type { StreamRecord } from "../stream-record.ts";
 import { shownPath, shownText } from "../shown-text.ts";
 
 /** The module name for log filters; the level of its lines is `info`. */
@@ -26,6 +27,8 @@ export function lineOf(time: string, record: RequestRecord): LogLine {
     trace_id: record.traceId,
     span_id: record.spanId,
     source: record.sourceAddress,
+    protocol: undefined,
+    serverName: undefined,
     method: shownText(record.method),
     scheme: record.scheme,
     authority: shownText(record.authority),
@@ -67,6 +70,38 @@ export function lineOf(time: string, record: RequestRecord): LogLine {
     msg: "request",
   };
 }
+
+/** Returns the fields of a relayed connection or session; those of requests have no value. */
+export function streamLineOf(time: string, record: StreamRecord): LogLine {
+  const { serverName, connectMs, attempts, decisions } = record;
+  return {
+    level: "info",
+    time,
+    module: accessLogModule,
+    ...noFields,
+    source: record.sourceAddress,
+    protocol: record.protocol,
+    serverName: serverName === undefined ? undefined : shownText(serverName),
+    listener: record.listener,
+    route: record.route,
+    rule: record.rule,
+    backend: record.backend,
+    endpoint: record.endpoint,
+    calls: attempts > 1 ? attempts : undefined,
+    reason: record.reason,
+    durationMs: roundToMicroseconds(record.durationMs),
+    upstreamMs: connectMs === undefined ? undefined : roundToMicroseconds(connectMs),
+    requestBytes: record.receivedBytes,
+    responseBytes: record.sentBytes,
+    deniedBy: entriesWith("denied", decisions),
+    shadowDeniedBy: entriesWith("shadowDenied", decisions),
+    msg: record.protocol === "UDP" ? "session" : "connection",
+  };
+}
+
+const noFields = Object.fromEntries(
+  Object.keys(logFieldKinds).flatMap((name) => (name === "time" ? [] : [[name, undefined]])),
+) as { readonly [Name in Exclude<LogFieldName, "time">]: undefined };
 
 /** Absent where the backend gets the same name. */
 function clientModelOf({ clientModel, requestModel }: RequestRecord): string | undefined {

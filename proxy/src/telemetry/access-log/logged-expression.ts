@@ -4,13 +4,13 @@ import type { Result } from "@gatewayproxy/runtime/problem";
 import { parseExpression, type Scalar } from "../../cel/expression.ts";
 import { type LogFieldName, logFieldKinds } from "../../cel/log-fields.ts";
 import { shownText } from "../shown-text.ts";
-import type { EndedRequest } from "./ended-request.ts";
+import type { Ended } from "./ended-request.ts";
 
 /** A value of a field. */
 export type LogValue = string | number | boolean | readonly string[];
 
 /** Reads a value of a request; undefined if the request does not have it. */
-export type ReadValue = (request: EndedRequest) => LogValue | undefined;
+export type ReadValue = (request: Ended) => LogValue | undefined;
 
 /** Whether a text is the name of a field of the line. */
 export function isLogField(name: string): name is LogFieldName {

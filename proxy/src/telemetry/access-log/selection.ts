@@ -1,5 +1,6 @@
 /** Chooses the requests that are logged by their outcome, before any expression is evaluated. */
 import type { RequestRecord } from "../request-record.ts";
+import { hasEndedWell, type StreamRecord } from "../stream-record.ts";
 
 /**
  * `denied-and-failed` leaves out requests with a response below 500 from a backend that no limit denied, not even one
@@ -25,6 +26,19 @@ export interface Selection {
 export function isDeniedOrFailed({ reason, status, decisions, globalDecisions }: RequestRecord): boolean {
   if (reason !== undefined || status >= 500) return true;
   return [...decisions, ...globalDecisions].some(({ outcome }) => outcome === "denied" || outcome === "shadowDenied");
+}
+
+/** Returns the choice of a relayed connection or session by its end. @param random 0 ≤ random() < 1 */
+export function streamSelectionOf(
+  { mode, successRatio, slowMs }: Selection,
+  random: () => number,
+): (record: StreamRecord) => boolean {
+  if (mode === "off") return () => false;
+  const isSuccess = (record: StreamRecord): boolean =>
+    hasEndedWell(record) && !record.decisions.some(({ outcome }) => outcome === "shadowDenied");
+  if (mode === "denied-and-failed") return (record) => !isSuccess(record);
+  const isSlow = ({ durationMs }: StreamRecord): boolean => slowMs > 0 && durationMs >= slowMs;
+  return (record) => !isSuccess(record) || isSlow(record) || random() < successRatio;
 }
 
 /** Whether a request has succeeded: no error for its client, of HTTP or gRPC, and no denial in mode Shadow. */

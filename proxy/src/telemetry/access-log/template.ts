@@ -5,11 +5,11 @@
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { controls, visibleControl } from "@gatewayproxy/runtime/visible-controls";
 import { expressionEnd } from "../../cel/expression-end.ts";
-import type { EndedRequest } from "./ended-request.ts";
+import type { Ended } from "./ended-request.ts";
 import { type LogValue, parseLoggedExpression, type ReadValue } from "./logged-expression.ts";
 
 /** Renders the line of a request, without a newline. */
-export type RenderLine = (request: EndedRequest) => string;
+export type RenderLine = (request: Ended) => string;
 
 /** The maximum length of a template in characters. */
 const maxLength = 8_192;

@@ -1,8 +1,9 @@
 /**
  * Resolves references to backends (Gateway API `BackendObjectReference`). An unresolved reference does not invalidate the
- * route: its share of the requests gets 500. A new kind of backend is one entry in `#resolvePermitted`.
+ * route: its share of the requests gets 500, and its share of the connections is closed. A new kind of backend is one entry in `#resolvePermitted`.
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
+import { isStreamRouteKind } from "@gatewayproxy/runtime/route-key";
 import type { BackendReference } from "../../api/http-route-filter.ts";
 import { proxyGroup } from "../../api/names.ts";
 import type { TranslationContext } from "../context.ts";
@@ -24,8 +25,10 @@ import {
   noSlices,
   resolveService,
   type ServiceContext,
+  type Transport,
   wantedOf,
 } from "./service-backend.ts";
+import { resolutionForStreams } from "./stream-backend.ts";
 
 /** Resolves all Backends, sorted by name. Those with a list of providers need the others. */
 export function* resolveBackends(context: TranslationContext): Steps<readonly BackendState[]> {
@@ -61,7 +64,7 @@ export class BackendReferences {
     const { namespace = from.metadata.namespace, group, kind, name, port } = ref;
     const { services, slices, isPermitted } = this.#context.index;
     const key = objectKey({ namespace, name });
-    const place = `${key}:${port}`;
+    const place = placeOf(key, port, transportOf(from));
     if (group !== "" || kind !== "Service" || this.#wantedPorts.has(place) || !services.has(key)) return;
     if (!isPermitted(referrerOf(from), { group, kind, namespace, name })) return;
     this.#wantedPorts.add(place);
@@ -82,7 +85,8 @@ export class BackendReferences {
     const to = { group, kind, namespace, name };
     if (!this.#context.index.isPermitted(referrerOf(from), to)) return notPermitted(to);
     const resolution = this.#resolvePermitted(from, namespace, ref);
-    return from.kind === "GRPCRoute" ? resolutionForGrpc(resolution, this.#appProtocolOf(namespace, ref)) : resolution;
+    if (from.kind === "GRPCRoute") return resolutionForGrpc(resolution, this.#appProtocolOf(namespace, ref));
+    return isStreamRouteKind(from.kind) ? resolutionForStreams(resolution, transportOf(from)) : resolution;
   }
 
   /** Returns backends with the providers of each, which the snapshot contains, too. */
@@ -113,12 +117,23 @@ export class BackendReferences {
     if (kind === "Backend") return this.#backends.get(key)?.resolution ?? missing(index.backends.keys());
     const service = index.services.get(key);
     if (service === undefined || port === undefined) return missing(index.services.keys());
-    const place = `${key}:${port}`;
+    const transport = transportOf(from);
+    const place = placeOf(key, port, transport);
     const known = this.#resolvedPorts.get(place);
     if (known !== undefined) return known;
     const slices = index.slices.get(key) ?? noSlices;
-    const resolution = attributing(service, () => resolveService(service, port, slices, this.#services));
+    const resolution = attributing(service, () => resolveService(service, { port, transport }, slices, this.#services));
     this.#resolvedPorts.set(place, resolution);
     return resolution;
   }
+}
+
+/** Returns how the backends of an object are called. */
+function transportOf({ kind }: ReferringObject): Transport {
+  return kind === "UDPRoute" ? "UDP" : "TCP";
+}
+
+/** A Service may have the same port for TCP and UDP. */
+function placeOf(service: string, port: number | undefined, transport: Transport): string {
+  return `${service}:${port}/${transport}`;
 }

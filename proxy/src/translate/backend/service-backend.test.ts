@@ -37,7 +37,7 @@ function used(...endpoints: readonly Conditions[]): readonly string[] {
   wanted.want("default", endpoints.length);
   const scans = newScanBudget();
   scans.want("default", wantedOf(slices).entries);
-  const resolution = resolveService(resource, 80, slices, {
+  const resolution = resolveService(resource, { port: 80, transport: "TCP" }, slices, {
     tlsOf: () => ({ kind: "none" }),
     addressDenial: () => undefined,
     endpointBudget: wanted,

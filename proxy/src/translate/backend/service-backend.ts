@@ -4,7 +4,7 @@ import type { EndpointSlice, SliceEndpoint } from "../../api/endpoint-slice.ts";
 import type { Service, ServicePort } from "../../api/service.ts";
 import type { UnresolvedReason } from "../../api/status.ts";
 import type { Backend, Endpoint } from "../../ir/snapshot.ts";
-import type { ResolvedTlsPolicies } from "./backend-tls.ts";
+import type { ResolvedTlsPolicies, ServiceTls } from "./backend-tls.ts";
 import { memoised } from "../memoised.ts";
 import type { AddressDenial } from "../context.ts";
 import type { Resolution } from "../reference/resolution.ts";
@@ -33,32 +33,57 @@ export interface ServiceContext extends Pick<ResolvedTlsPolicies, "tlsOf"> {
   readonly scanBudget: FairBudget;
 }
 
-/** The ports by number; the first one of several. */
-const tcpPortsOfService = memoised(
-  ({ ports }: Service["spec"]): ReadonlyMap<number, ServicePort> =>
-    new Map(ports.flatMap((port) => (port.protocol === "TCP" ? [[port.port, port] as const] : [])).reverse()),
+/** The transport protocols of ports that routes can name. */
+export type Transport = "TCP" | "UDP";
+
+/** Returns the ports of a protocol by number; the first one of several. */
+const portsOfService = forTransports((transport) =>
+  memoised(
+    ({ ports }: Service["spec"]): ReadonlyMap<number, ServicePort> =>
+      new Map(ports.flatMap((port) => (port.protocol === transport ? [[port.port, port] as const] : [])).reverse()),
+  ),
 );
 
 /** Returns the `appProtocol` of a TCP port. */
 export function appProtocolOf(service: Service | undefined, port: number): string | undefined {
-  return service === undefined ? undefined : tcpPortsOfService(service.spec).get(port)?.appProtocol;
+  return service === undefined ? undefined : portsOfService.TCP(service.spec).get(port)?.appProtocol;
 }
 
-/** For messages. */
-const portList = memoised(({ ports }: Service["spec"]): string =>
-  ports.length === 0 ? "none" : listSome(ports.map(({ port }) => port)),
+/** Returns the numbers of a protocol by name; the first one of several. */
+const portsOfSlice = forTransports((transport) =>
+  memoised(
+    ({ ports }: EndpointSlice): ReadonlyMap<string, number | undefined> =>
+      new Map(
+        ports.flatMap(({ name, port, protocol }) => (protocol === transport ? [[name, port] as const] : [])).reverse(),
+      ),
+  ),
 );
 
-/** The numbers by name; the first one of several. */
-const tcpPortsOfSlice = memoised(
-  ({ ports }: EndpointSlice): ReadonlyMap<string, number | undefined> =>
-    new Map(ports.flatMap(({ name, port, protocol }) => (protocol === "TCP" ? [[name, port] as const] : [])).reverse()),
+function forTransports<T>(make: (transport: Transport) => T): Readonly<Record<Transport, T>> {
+  return { TCP: make("TCP"), UDP: make("UDP") };
+}
+
+const noTls: ServiceTls = { kind: "none" };
+
+/** For messages: the protocol is named where it is another one. */
+const portList = forTransports((transport) =>
+  memoised(({ ports }: Service["spec"]): string =>
+    ports.length === 0
+      ? "none"
+      : listSome(ports.map(({ port, protocol }) => (protocol === transport ? String(port) : `${port}/${protocol}`))),
+  ),
 );
+
+/** A port of a Service. */
+interface NamedPort {
+  readonly port: number;
+  readonly transport: Transport;
+}
 
 /** Resolves a port of a Service. A backend without a ready endpoint is valid, and responds with 503. */
 export function resolveService(
   service: Service,
-  port: number,
+  { port, transport }: NamedPort,
   slices: readonly EndpointSlice[],
   { tlsOf, addressDenial, endpointBudget, scanBudget }: ServiceContext,
 ): BackendResolution {
@@ -68,17 +93,18 @@ export function resolveService(
     const message = `${name} is of type ExternalName, which is not supported; use a Backend`;
     return { kind: "unresolved", reason: "InvalidKind", message };
   }
-  const servicePort = tcpPortsOfService(service.spec).get(port);
+  const servicePort = portsOfService[transport](service.spec).get(port);
   if (servicePort === undefined) {
-    const message = `${name} has no TCP port ${port}, it has ${portList(service.spec)}`;
+    const message = `${name} has no ${transport} port ${port}, it has ${portList[transport](service.spec)}`;
     return { kind: "unresolved", reason: "BackendNotFound", message };
   }
   const { namespace, name: serviceName } = service.metadata;
   const key = `Service/${namespace}/${serviceName}:${port}`;
-  const tls = tlsOf(service, servicePort.name);
+  // A BackendTLSPolicy does not concern datagrams.
+  const tls = transport === "UDP" ? noTls : tlsOf(service, servicePort.name);
   if (tls.kind === "rejected") return { kind: "unusable", message: tls.message };
   const most = Math.min(maxEndpoints, endpointBudget.left(namespace));
-  const { endpoints: all, isWhole } = usableEndpoints(servicePort, slices, most + 1, (entries) => {
+  const { endpoints: all, isWhole } = usableEndpoints({ servicePort, transport }, slices, most + 1, (entries) => {
     if (entries > scanBudget.left(namespace)) return false;
     scanBudget.take(namespace, entries);
     return true;
@@ -93,7 +119,7 @@ export function resolveService(
     const message = `${name} has no permitted endpoint: ${forbidden.host} port ${forbidden.port} ${denial}`;
     return { kind: "unresolved", reason: "ForbiddenAddress", message };
   }
-  const isHttp2 = http2Protocols.includes(servicePort.appProtocol ?? "");
+  const isHttp2 = transport === "TCP" && http2Protocols.includes(servicePort.appProtocol ?? "");
   return {
     kind: "resolved",
     ...(all.length > most
@@ -155,6 +181,12 @@ interface FoundEndpoints {
   readonly isWhole: boolean;
 }
 
+/** A port of a Service with its transport protocol. */
+interface ResolvedPort {
+  readonly servicePort: ServicePort;
+  readonly transport: Transport;
+}
+
 /** Whether a slice with so many entries may be read. */
 type MayRead = (entries: number) => boolean;
 
@@ -163,13 +195,13 @@ type MayRead = (entries: number) => boolean;
  * that the last pods of a rollout are used.
  */
 function usableEndpoints(
-  servicePort: ServicePort,
+  port: ResolvedPort,
   slices: readonly EndpointSlice[],
   most: number,
   mayRead: MayRead,
 ): FoundEndpoints {
-  const ready = endpointsIn("ready", servicePort, slices, most, mayRead);
-  return ready.endpoints.length > 0 ? ready : endpointsIn("serving", servicePort, slices, most, mayRead);
+  const ready = endpointsIn("ready", port, slices, most, mayRead);
+  return ready.endpoints.length > 0 ? ready : endpointsIn("serving", port, slices, most, mayRead);
 }
 
 /**
@@ -178,7 +210,7 @@ function usableEndpoints(
  */
 function endpointsIn(
   wanted: SliceEndpoint["state"],
-  servicePort: ServicePort,
+  { servicePort, transport }: ResolvedPort,
   slices: readonly EndpointSlice[],
   most: number,
   mayRead: MayRead,
@@ -190,7 +222,7 @@ function endpointsIn(
     // Slices without the port count too, since they have been read.
     isWhole = mayRead(1 + slice.endpoints.length);
     if (!isWhole) break;
-    const port = tcpPortsOfSlice(slice).get(servicePort.name ?? "");
+    const port = portsOfSlice[transport](slice).get(servicePort.name ?? "");
     if (port === undefined || slice.addressType === "FQDN") continue;
     for (const { state, name, host } of slice.endpoints) {
       if (byAddress.size >= most) break;

@@ -67,11 +67,26 @@ function keysFor(caller: Caller, backends: Iterable<Backend>): (key: BackendKey)
 /** Returns a rule with references to these backends. */
 export function ruleFor(caller: Caller, rule: RuleWithoutLimits, backends: readonly Backend[]): RuleWithoutLimits {
   if (caller.clientCertificate === undefined) return rule;
-  const keys = new Map(backends.map((backend) => [backend.key, backendFor(caller, backend, backends).key]));
-  const keyOf = (key: BackendKey): BackendKey => keys.get(key) ?? key;
+  const keyOf = keysOf(caller, backends);
   const filtersFor = (filters: readonly Filter[]): readonly Filter[] =>
     filters.map((filter) => (filter.kind === "RequestMirror" ? { ...filter, backend: keyOf(filter.backend) } : filter));
   const refFor = (ref: BackendRef): BackendRef =>
     ref.kind === "backend" ? { ...ref, backend: keyOf(ref.backend), filters: filtersFor(ref.filters) } : ref;
   return { ...rule, filters: filtersFor(rule.filters), backendRefs: rule.backendRefs.map(refFor) };
+}
+
+/** Returns backendRefs without filters with references to these backends. */
+export function refsFor(
+  caller: Caller,
+  refs: readonly BackendRef[],
+  backends: readonly Backend[],
+): readonly BackendRef[] {
+  if (caller.clientCertificate === undefined) return refs;
+  const keyOf = keysOf(caller, backends);
+  return refs.map((ref) => (ref.kind === "backend" ? { ...ref, backend: keyOf(ref.backend) } : ref));
+}
+
+function keysOf(caller: Caller, backends: readonly Backend[]): (key: BackendKey) => BackendKey {
+  const keys = new Map(backends.map((backend) => [backend.key, backendFor(caller, backend, backends).key]));
+  return (key) => keys.get(key) ?? key;
 }

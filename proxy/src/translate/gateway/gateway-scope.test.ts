@@ -1,9 +1,9 @@
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { describe, expect, test } from "vitest";
 import { parseManifests } from "../../api/parse-manifests.ts";
-import type { ResourceSet } from "../../api/resource.ts";
+import { type ResourceSet, routesOf } from "../../api/resource.ts";
 import { gatewayLabelValue, gatewayNameLabel } from "./gateway-label.ts";
-import { gatewayScope, readyReplicas } from "./gateway-scope.ts";
+import { gatewayScope, gatewayScopes, readyReplicas } from "./gateway-scope.ts";
 import { namedObjects } from "../reference/references.ts";
 
 const gateway = { namespace: "infra", name: "web" };
@@ -279,4 +279,64 @@ test("a list of providers leads to its Backends and their Secrets in its namespa
     ({ kind, namespace }) => kind === "Secret" && namespace === "apps",
   );
   expect(secrets.map(({ name }) => name)).toEqual(["key-a"]);
+});
+
+describe("the scope of a Gateway of which no version is known", () => {
+  const rejected = `
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: web, namespace: infra}
+spec: {gatewayClassName: gateway-proxy, listeners: all}
+---
+kind: ListenerSet
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: set, namespace: apps}
+spec:
+  parentRef: {name: web, namespace: infra}
+  listeners: [{name: https, port: 8443, protocol: HTTPS, hostname: "*.a.test", tls: {certificateRefs: [{name: cert}]}}]
+---
+kind: ListenerSet
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: unread, namespace: apps}
+spec: {parentRef: {name: web, namespace: infra}, listeners: all}
+`;
+
+  /** A route of the kind that names the parent. */
+  const route = (kind: string, namespace: string, parentRef: string, more = "") => `---
+kind: ${kind}
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: route, namespace: ${namespace}}
+spec: {parentRefs: [${parentRef}]${more}, rules: [{backendRefs: [{name: app, port: 80}]}]}
+`;
+
+  function routesIn(routeText: string): readonly string[] {
+    const parsed = parseManifests([{ path: "x.yaml", text: rejected + routeText }]);
+    expect(parsed.problems).toHaveLength(2);
+    const scopeOf = runToEnd(gatewayScopes(parsed.resources));
+    const scope = runToEnd(scopeOf(gateway, { acceptsAll: true }));
+    expect(scope.ListenerSet.map(({ metadata }) => metadata.name)).toEqual(["set", "unread"]);
+    return routesOf(scope).map(({ kind, metadata }) => `${kind} ${metadata.namespace}`);
+  }
+
+  test.each([
+    ["a route of any kind that names it", route("UDPRoute", "other", "{name: web, namespace: infra}")],
+    [
+      "a route that names one of its sections",
+      route("TCPRoute", "other", "{name: web, namespace: infra, sectionName: a}"),
+    ],
+    ["a route that a ListenerSet accepts", route("HTTPRoute", "apps", "{kind: ListenerSet, name: set}")],
+    ["a route of a ListenerSet that is unknown, too", route("TCPRoute", "apps", "{kind: ListenerSet, name: unread}")],
+  ])("has %s", (_, routeText) => {
+    expect(routesIn(routeText)).toHaveLength(1);
+  });
+
+  test.each([
+    ["kind", route("UDPRoute", "apps", "{kind: ListenerSet, name: set}")],
+    ["kind TCPRoute", route("TCPRoute", "apps", "{kind: ListenerSet, name: set}")],
+    ["namespace", route("HTTPRoute", "other", "{kind: ListenerSet, name: set, namespace: apps}")],
+    ["section", route("HTTPRoute", "apps", "{kind: ListenerSet, name: set, sectionName: http}")],
+    ["host names", route("HTTPRoute", "apps", "{kind: ListenerSet, name: set}", ", hostnames: [b.test]")],
+  ])("has no route that the listeners of a ListenerSet do not accept, by its %s", (_, routeText) => {
+    expect(routesIn(routeText)).toEqual([]);
+  });
 });

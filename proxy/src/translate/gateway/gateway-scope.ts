@@ -10,7 +10,7 @@ import type { Gateway } from "../../api/gateway.ts";
 import type { ParentRef } from "../../api/http-route.ts";
 import { gatewayGroup, proxyGroup } from "../../api/names.ts";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
-import type { Resource, ResourceSet, RouteResource } from "../../api/resource.ts";
+import { type AnyRoute, type Resource, type ResourceSet, routesOf } from "../../api/resource.ts";
 import type { Service } from "../../api/service.ts";
 import { memoised } from "../memoised.ts";
 import { matchListeners, type OpenListener } from "../route/attachment.ts";
@@ -45,7 +45,7 @@ export function* gatewayScopeInSteps(resources: ResourceSet, gateway: GatewayNam
 export interface ScopeOptions {
   /**
    * Includes every ListenerSet and route with the Gateway as its parent, since some version of the Gateway could accept it:
-   * for a Gateway that the parser rejected. Default: false.
+   * for a Gateway that the parser rejected. The listeners of a ListenerSet still decide, if they are known. Default: false.
    */
   readonly acceptsAll?: boolean;
   /** The parentRefs that a translation of the resources accepted. Default: routes are compared with listeners here. */
@@ -67,9 +67,7 @@ type ScopeIndex = ReturnType<typeof indexReferrers> extends Steps<infer Value> ?
 function* indexReferrers(resources: ResourceSet) {
   const { isPermitted } = indexResources(resources);
   const setsByParent = yield* groupByKeys(resources.ListenerSet, (set) => [parentOf(set)]);
-  const routesByParent = yield* groupByKeys<RouteResource>([...resources.HTTPRoute, ...resources.GRPCRoute], (route) =>
-    parentsOf(route).map(({ key }) => key),
-  );
+  const routesByParent = yield* groupByKeys(routesOf(resources), (route) => parentsOf(route).map(({ key }) => key));
   const policiesByTarget = yield* groupByKeys(resources.ProxyPolicy, targetsOf);
   const ownServices = yield* groupByKeys(resources.Service, ({ metadata }) => [
     `${metadata.namespace} ${metadata.labels[gatewayNameLabel] ?? ""}`,
@@ -77,7 +75,7 @@ function* indexReferrers(resources: ResourceSet) {
   const tlsPolicies = yield* groupByKeys(resources.BackendTLSPolicy, ({ metadata, spec }) =>
     spec.targetRefs.map(({ name }) => `${metadata.namespace}/${name}`),
   );
-  const usesOf = memoised((route: RouteResource) => usesOfReferences(referencesOfRoute(route), isPermitted));
+  const usesOf = memoised((route: AnyRoute) => usesOfReferences(referencesOfRoute(route), isPermitted));
   return { setsByParent, routesByParent, policiesByTarget, ownServices, tlsPolicies, usesOf };
 }
 
@@ -91,7 +89,7 @@ function* scopeIn(
   const { usesOf } = index;
   const key = objectKey({ namespace, name });
   const known = gateways.get(key);
-  const gateway = known !== undefined && acceptsAll ? withAllSets(known) : known;
+  const gateway = known !== undefined && acceptsAll ? ofUnknownVersion(known) : known;
   const sets = (index.setsByParent.get(key) ?? []).filter(
     (set) => gateway !== undefined && allowsSet(gateway, set, labels),
   );
@@ -104,8 +102,9 @@ function* scopeIn(
     for (const backend of uses.backends) used.backends.add(backend);
   };
   const candidates = valuesOf(index.routesByParent, parents.keys());
-  const isAccepted = (route: RouteResource, ref: ParentRef, listeners: readonly OpenListener[]): boolean =>
-    acceptsAll || (acceptedParents?.has(ref) ?? matchListeners(route, ref, listeners, labels).kind === "attached");
+  const isAccepted = (route: AnyRoute, ref: ParentRef, listeners: readonly OpenListener[]): boolean =>
+    (acceptsAll && listeners.length === 0) ||
+    (acceptedParents?.has(ref) ?? matchListeners(route, ref, listeners, labels).kind === "attached");
   const accepted = yield* eachObject(candidates, itself, (whole) => {
     const routes = acceptedBy(parents, whole, isAccepted);
     if (routes.length > 0) use(usesOf(whole));
@@ -129,6 +128,9 @@ function* scopeIn(
     ListenerSet: sets,
     HTTPRoute: routes.filter((route) => route.kind === "HTTPRoute"),
     GRPCRoute: routes.filter((route) => route.kind === "GRPCRoute"),
+    TLSRoute: routes.filter((route) => route.kind === "TLSRoute"),
+    TCPRoute: routes.filter((route) => route.kind === "TCPRoute"),
+    UDPRoute: routes.filter((route) => route.kind === "UDPRoute"),
     ProxyPolicy: policies,
     BackendTLSPolicy: valuesOf(index.tlsPolicies, used.services),
     Backend: withProviders(used.backends, backends),
@@ -202,7 +204,7 @@ function isOwnService({ metadata }: Service, { namespace, name }: GatewayName): 
 }
 
 /** Returns the parents of a route, as `Gateway namespace/name`. */
-const parentsOf = memoised(({ spec, metadata }: RouteResource) => {
+const parentsOf = memoised(({ spec, metadata }: AnyRoute) => {
   return spec.parentRefs.flatMap((ref) => {
     const { group, kind, namespace = metadata.namespace, name } = ref;
     return group === gatewayGroup ? [{ key: `${kind} ${namespace}/${name}`, ref }] : [];
@@ -217,16 +219,17 @@ function listenersOf(owner: ListenerOwner): readonly OpenListener[] {
   return owner.spec.listeners.map((listener) => ({ listener, owner, supportedKinds: supportedKindsOf(listener) }));
 }
 
-function withAllSets(gateway: Gateway): Gateway {
-  return { ...gateway, spec: { ...gateway.spec, allowedListeners: { namespaces: { from: "All" } } } };
+/** Returns a version without the listeners that are unknown, which allows all ListenerSets. */
+function ofUnknownVersion(gateway: Gateway): Gateway {
+  return { ...gateway, spec: { ...gateway.spec, listeners: [], allowedListeners: { namespaces: { from: "All" } } } };
 }
 
 /** Returns the route with only these parents; undefined if none of them accepts it. */
 function acceptedBy(
   parents: ReadonlyMap<string, readonly OpenListener[]>,
-  route: RouteResource,
-  isAccepted: (route: RouteResource, ref: ParentRef, listeners: readonly OpenListener[]) => boolean,
-): readonly RouteResource[] {
+  route: AnyRoute,
+  isAccepted: (route: AnyRoute, ref: ParentRef, listeners: readonly OpenListener[]) => boolean,
+): readonly AnyRoute[] {
   const { spec } = route;
   const own = parentsOf(route).flatMap(({ key, ref }) => {
     const listeners = parents.get(key);
@@ -235,9 +238,8 @@ function acceptedBy(
   if (!own.some(({ ref, listeners }) => isAccepted(route, ref, listeners))) return [];
   if (own.length === spec.parentRefs.length) return [route];
   const parentRefs = own.map(({ ref }) => ref);
-  // One line for each kind, since the compiler does not relate a kind to its spec.
-  if (route.kind === "HTTPRoute") return [{ ...route, spec: { ...route.spec, parentRefs } }];
-  return [{ ...route, spec: { ...route.spec, parentRefs } }];
+  // The compiler does not relate a kind to its spec.
+  return [{ ...route, spec: { ...route.spec, parentRefs } } as AnyRoute];
 }
 
 function anyRouteOf(namespace: string): string {

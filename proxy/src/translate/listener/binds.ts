@@ -1,56 +1,98 @@
 /** Builds the snapshot of the data path from the resolved resources: binds, listeners, routes, rules with limits. */
 import type { Steps } from "@gatewayproxy/runtime/steps";
-import type { Backend, Bind, Listener, Route, RouteRule } from "../../ir/snapshot.ts";
+import type { AnyRoute } from "../../api/resource.ts";
+import type { LocalLimit } from "../../ir/limit.ts";
+import type { Backend, Bind, Listener, Route, RouteRule, StreamListener, StreamRoute } from "../../ir/snapshot.ts";
 import { type AttachedLimits, type Limits, noLimits } from "../policy/attached-limits.ts";
 import { eachObject } from "../each-object.ts";
-import { backendFor, ruleFor } from "../gateway/gateway-client-certificate.ts";
+import { backendFor, refsFor, ruleFor } from "../gateway/gateway-client-certificate.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
 import type { ListenerState } from "./listeners.ts";
 import { compareText, nameKey } from "../index/object-names.ts";
 import { type PolicyState, targetKey } from "../policy/policies.ts";
 import { isServed } from "../route/rules.ts";
-import { type AttachedRoute, keyOfRoute, routeOf, type RoutesByListener, type RouteState } from "../route/routes.ts";
+import {
+  type AnyRouteState,
+  type AttachedRoute,
+  type AttachedStream,
+  keyOfRoute,
+  type ListenerRoutes,
+  routeOf,
+  type RoutesByListener,
+  type RouteState,
+  type StreamsByListener,
+} from "../route/routes.ts";
 
 /** Returns a bind per socket address, sorted by address (none first) and port. Gateways with the same address share it. */
 export function* buildBinds(
   gateways: Iterable<GatewayState>,
-  routes: RoutesByListener,
+  routes: ListenerRoutes,
   limits: AttachedLimits,
 ): Steps<readonly Bind[]> {
-  const binds = new Map<string, { address: string | undefined; port: number; listeners: Listener[] }>();
+  const binds = new Map<string, OpenBind>();
   for (const gateway of gateways) {
     const { addresses, listeners: own, sets } = gateway;
     const rules = new SharedRules(gateway);
     const listeners = [...own, ...sets.flatMap((set) => set.listeners)];
     for (const state of listeners.filter(({ isProgrammed }) => isProgrammed)) {
-      const listener = yield* buildListener(state, routes, limits, rules);
+      const { port, protocol } = state.listener;
+      const transport = protocol === "UDP" ? protocol : undefined;
+      const stream = isStreamProtocol(protocol)
+        ? yield* buildStreamListener(state, protocol, routes.streams, limits, gateway)
+        : undefined;
+      const listener = stream === undefined ? yield* buildListener(state, routes.requests, limits, rules) : undefined;
       for (const address of addresses) {
-        const { port } = state.listener;
-        const key = `${address ?? ""} ${port}`;
-        const bind = binds.get(key) ?? { address, port, listeners: [] };
-        bind.listeners.push(listener);
+        const key = `${address ?? ""} ${port} ${transport ?? ""}`;
+        const bind = binds.get(key) ?? { address, port, transport, listeners: [], streams: [] };
+        if (listener !== undefined) bind.listeners.push(listener);
+        if (stream !== undefined) bind.streams.push(stream);
         binds.set(key, bind);
       }
     }
   }
-  return [...binds.values()]
-    .sort((a, b) => compareText(a.address ?? "", b.address ?? "") || a.port - b.port)
-    .map(({ address, port, listeners }) => ({ ...(address === undefined ? {} : { address }), port, listeners }));
+  return [...binds.values()].sort(compareBinds).map(({ address, port, transport, listeners, streams }) => ({
+    ...(address === undefined ? {} : { address }),
+    port,
+    ...(transport === undefined ? {} : { transport }),
+    listeners,
+    ...(streams.length > 0 && { streams }),
+  }));
+}
+
+interface OpenBind {
+  readonly address: string | undefined;
+  readonly port: number;
+  readonly transport: "UDP" | undefined;
+  readonly listeners: Listener[];
+  readonly streams: StreamListener[];
+}
+
+function compareBinds(a: OpenBind, b: OpenBind): number {
+  return (
+    compareText(a.address ?? "", b.address ?? "") ||
+    a.port - b.port ||
+    compareText(a.transport ?? "", b.transport ?? "")
+  );
+}
+
+function isStreamProtocol(protocol: string): protocol is StreamListener["protocol"] {
+  return protocol === "TLS" || protocol === "TCP" || protocol === "UDP";
 }
 
 /** Returns the backends of all served rules and the services of policies, by their keys in sorted order. */
 export function* collectBackends(
   gateways: ReadonlyMap<string, GatewayState>,
-  routes: readonly RouteState[],
+  routes: readonly AnyRouteState[],
   policies: readonly PolicyState[],
 ): Steps<Readonly<Record<string, Backend>>> {
   const byKey = new Map<string, Backend>();
   const add = (backend: Backend) => byKey.set(backend.key, backend);
   for (const { global } of policies) if (global?.service !== undefined) add(global.service);
-  yield* eachObject(routes, routeOf, ({ parents, rules }) => {
-    const attachments = parents.flatMap((parent) => parent.attachments);
+  yield* eachObject(routes, routeOf, (state) => {
+    const attachments = state.parents.flatMap((parent) => parent.attachments);
     const callers = new Set(attachments.flatMap(({ listener }) => gateways.get(nameKey(listener.gateway)) ?? []));
-    const named = new Map(rules.flatMap((rule) => rule.backends.map((backend) => [backend.key, backend])));
+    const rules: AnyRouteState["rules"] = state.rules;
+    const named = new Map(rules.flatMap(({ backends }) => backends.map((backend) => [backend.key, backend])));
     for (const caller of callers) {
       for (const backend of named.values()) add(backendFor(caller, backend, named.values()));
     }
@@ -82,6 +124,78 @@ function* buildListener(
   };
 }
 
+function* buildStreamListener(
+  state: ListenerState,
+  protocol: StreamListener["protocol"],
+  routes: StreamsByListener,
+  limits: AttachedLimits,
+  caller: GatewayState,
+): Steps<StreamListener> {
+  const { gateway, listener, key, tls } = state;
+  const { namespace, name } = gateway.metadata;
+  return {
+    key,
+    gateway: { namespace, name },
+    name: listener.name,
+    protocol,
+    ...(tls !== undefined && { tls }),
+    ...(listener.hostname === undefined ? {} : { hostname: listener.hostname }),
+    routes: yield* eachObject(
+      routes.get(key) ?? [],
+      ({ state: { route } }) => route,
+      (each) => buildStreamRoute(each, limits, caller),
+    ),
+  };
+}
+
+function buildStreamRoute(
+  { state: { route, rules }, attachment: { listener, hostnames } }: AttachedStream,
+  limits: AttachedLimits,
+  caller: GatewayState,
+): StreamRoute {
+  const { namespace, name, creationTimestamp } = route.metadata;
+  const [first] = rules;
+  const rule = first?.rule ?? { key: keyOfRoute(route), backendRefs: [] };
+  const shared = sharedLimits(limits, route, listener);
+  const own = rule.name === undefined ? noLimits : limits.at(listener.gateway, targetOf(route, rule.name));
+  const refusedPolicies = closedByAny([own, ...shared]);
+  return {
+    key: keyOfRoute(route),
+    namespace,
+    name,
+    hostnames,
+    ...ageOf(creationTimestamp),
+    rule: rule.key,
+    backendRefs: refsFor(caller, rule.backendRefs, first?.backends ?? []),
+    limits: [own, ...shared].flatMap(({ local }) => local.filter(countsConnections)),
+    ...(refusedPolicies.length > 0 && { refusedPolicies }),
+  };
+}
+
+/** The limits of a route, of its listener, of its Gateway, and of every route of its namespace. */
+function sharedLimits(limits: AttachedLimits, route: AnyRoute, listener: ListenerState): readonly Limits[] {
+  const gatewayName = nameKey(listener.gateway);
+  const limitsAt = (target: string) => limits.at(listener.gateway, target);
+  return [
+    limitsAt(targetOf(route)),
+    // A listener of a ListenerSet may have the name of one of the Gateway.
+    listener.owner === listener.gateway
+      ? limitsAt(targetKey("Gateway", gatewayName, listener.listener.name))
+      : noLimits,
+    limitsAt(targetKey("Gateway", gatewayName)),
+    limits.ofAnyRoute(route.metadata.namespace),
+  ];
+}
+
+function targetOf(route: AnyRoute, rule?: string): string {
+  return targetKey(route.kind, nameKey(route), rule);
+}
+
+/** Always in UTC and with milliseconds, so that the order of the texts is that of the times. */
+function ageOf(creationTimestamp: string | undefined): Pick<Route, "creationTimestamp"> {
+  return creationTimestamp === undefined ? {} : { creationTimestamp: new Date(creationTimestamp).toISOString() };
+}
+
 function buildRoute(
   { state, attachment: { listener, hostnames } }: AttachedRoute,
   limits: AttachedLimits,
@@ -89,27 +203,14 @@ function buildRoute(
 ): Route {
   const { route } = state;
   const { namespace, name, creationTimestamp } = route.metadata;
-  const routeName = nameKey(route);
-  const targetOf = (rule?: string) => targetKey(route.kind, routeName, rule);
-  const gatewayName = nameKey(listener.gateway);
-  const limitsAt = (target: string) => limits.at(listener.gateway, target);
-  const shared = [
-    limitsAt(targetOf()),
-    // A listener of a ListenerSet may have the name of one of the Gateway.
-    listener.owner === listener.gateway
-      ? limitsAt(targetKey("Gateway", gatewayName, listener.listener.name))
-      : noLimits,
-    limitsAt(targetKey("Gateway", gatewayName)),
-    limits.ofAnyRoute(namespace),
-  ];
+  const shared = sharedLimits(limits, route, listener);
   return {
     key: keyOfRoute(route),
     namespace,
     name,
     hostnames,
-    // Always in UTC and with milliseconds, so that the order of the texts is that of the times.
-    ...(creationTimestamp === undefined ? {} : { creationTimestamp: new Date(creationTimestamp).toISOString() }),
-    rules: sharedRules.of(state, shared, (rule) => limitsAt(targetOf(rule))),
+    ...ageOf(creationTimestamp),
+    rules: sharedRules.of(state, shared, (rule) => limits.at(listener.gateway, targetOf(route, rule))),
   };
 }
 
@@ -153,11 +254,21 @@ function joinLimits(
 ): Pick<RouteRule, "authentication" | "limits" | "globalLimits" | "refusedPolicies"> {
   const authentication = all.toReversed().flatMap((limits) => limits.authentication);
   const globalLimits = all.flatMap(({ global }) => global);
-  const refusedPolicies = [...new Set(all.flatMap(({ closedBy }) => closedBy))];
+  const refusedPolicies = closedByAny(all);
   return {
     ...(authentication.length > 0 && { authentication }),
-    limits: all.flatMap(({ local }) => local),
+    limits: all.flatMap(({ local }) => local.filter((limit) => !countsConnections(limit))),
     ...(globalLimits.length > 0 && { globalLimits }),
     ...(refusedPolicies.length > 0 && { refusedPolicies }),
   };
+}
+
+/** Returns the policies that close a target, each once. */
+function closedByAny(all: readonly Limits[]): readonly string[] {
+  return [...new Set(all.flatMap(({ closedBy }) => closedBy))];
+}
+
+/** A policy of a Gateway may have entries for its streams beside those for its requests. */
+function countsConnections({ counts }: LocalLimit): boolean {
+  return counts === "connections";
 }

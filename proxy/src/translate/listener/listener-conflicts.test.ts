@@ -40,7 +40,7 @@ const claims = fc
   .array(
     fc.record({
       hostname: fc.constantFrom(undefined, "a.test", "b.a.test", "*.a.test", "*.test", "*.b.a.test", "other"),
-      protocol: fc.constantFrom("HTTP", "HTTPS", "HTTPS", "TCP", "TLS", "example.test/own"),
+      protocol: fc.constantFrom("HTTP", "HTTPS", "HTTPS", "TCP", "TLS", "UDP", "example.test/own"),
       port: fc.constantFrom(80, 443),
       addresses: fc.subarray([undefined, "127.0.0.1"]),
       rank: fc.nat(3),
@@ -49,15 +49,20 @@ const claims = fc
   )
   .map((all) => all.map(claimOf));
 
+const isUdp = ({ listener: { protocol } }: Claim) => protocol === "UDP";
+
 const meet = (a: Claim, b: Claim) =>
-  a !== b && a.listener.port === b.listener.port && a.addresses.some((address) => b.addresses.includes(address));
+  a !== b &&
+  isUdp(a) === isUdp(b) &&
+  a.listener.port === b.listener.port &&
+  a.addresses.some((address) => b.addresses.includes(address));
 
 describe("listeners of one socket", () => {
   test("overlap where they have hosts in common", () => {
     const sharesHosts = (a = "*", b = "*") => a === "*" || b === "*" || covers(a, b) || covers(b, a);
     fc.assert(
       fc.property(claims, (all) => {
-        const ofTls = all.filter((each) => each.listener.protocol === "HTTPS");
+        const ofTls = all.filter(({ listener: { protocol } }) => protocol === "HTTPS" || protocol === "TLS");
         const expected = ofTls.filter((a) =>
           ofTls.some((b) => meet(a, b) && sharesHosts(a.listener.hostname, b.listener.hostname)),
         );
@@ -67,22 +72,23 @@ describe("listeners of one socket", () => {
     );
   });
 
-  test("lose to each other within a rank, and to winners of a rank before theirs", () => {
-    const isSupported = ({ listener: { protocol } }: Claim) => protocol.startsWith("HTTP");
+  test("lose to winners of a rank before theirs, and the others to each other within a rank", () => {
     const formatOf = ({ listener: { protocol } }: Claim) =>
-      ({ HTTP: "plain", HTTPS: "tls", TLS: "tls", TCP: "any" })[protocol];
+      ({ HTTP: "plain", HTTPS: "tls", TLS: "tls", TCP: "any", UDP: "any" })[protocol];
     const inConflict = (claim: Claim, other: Claim) =>
       meet(claim, other) &&
-      isSupported(other) &&
       formatOf(claim) !== undefined &&
+      formatOf(other) !== undefined &&
       (formatOf(claim) !== formatOf(other) || claim.listener.hostname === other.listener.hostname);
     fc.assert(
       fc.property(claims, (all) => {
         const lost = new Set<Claim>();
         for (const rank of [0, 1, 2, 3]) {
-          const present = all.filter((each) => each.rank <= rank && !lost.has(each));
-          const losing = present.filter((a) => a.rank === rank && present.some((b) => inConflict(a, b)));
-          for (const claim of losing) lost.add(claim);
+          const own = all.filter((each) => each.rank === rank);
+          const winners = all.filter((each) => each.rank < rank && !lost.has(each));
+          const contenders = own.filter((a) => !winners.some((b) => inConflict(a, b)));
+          const left = contenders.filter((a) => !contenders.some((b) => inConflict(a, b)));
+          for (const claim of own) if (!left.includes(claim)) lost.add(claim);
         }
         expect([...runToEnd(findConflicts(all)).keys()].sort()).toEqual([...lost].map(({ key }) => key).sort());
       }),

@@ -30,30 +30,53 @@ export function* findConflicts(claims: readonly Claim[]): Steps<ReadonlyMap<stri
   const sockets = new Map<string, Occupants>();
   const byRank = [...Map.groupBy(claims, ({ rank }) => rank)].sort(([a], [b]) => a - b);
   for (const [, equals] of byRank) {
-    // Claims of the same rank are compared with each other and with the accepted ones.
-    const places = yield* mapInSteps(equals, (claim) => {
-      const occupied = socketsOf(claim).map((key) => occupants(sockets, key));
-      for (const socket of occupied) socket.add(claim);
-      return { claim, occupied };
-    });
-    const resolved = yield* mapInSteps(places, ({ claim, occupied }) => {
+    const places = equals.map((claim) => ({
+      claim,
+      occupied: socketsOf(claim).map((key) => occupants(sockets, key)),
+    }));
+    const resolve = ({ claim, occupied }: Place): Resolved => {
       const [conflict] = occupied.flatMap((socket) => findConflict(claim, socket) ?? []);
       return { claim, occupied, conflict };
-    });
-    for (const { claim, occupied, conflict } of resolved) {
-      if (conflict === undefined) continue;
-      conflicts.set(claim.key, conflict);
-      for (const socket of occupied) socket.remove(claim);
+    };
+    // A claim that loses to an accepted one takes nothing from those of its own rank.
+    const contenders = rejecting(yield* mapInSteps(places, resolve), conflicts);
+    for (const { claim, occupied } of contenders) for (const socket of occupied) socket.add(claim);
+    const resolved = yield* mapInSteps(contenders, resolve);
+    const accepted = new Set(rejecting(resolved, conflicts));
+    for (const each of resolved) {
+      if (accepted.has(each)) continue;
+      for (const socket of each.occupied) socket.remove(each.claim);
     }
   }
   return conflicts;
+}
+
+interface Place {
+  readonly claim: Claim;
+  /** Its sockets. */
+  readonly occupied: readonly Occupants[];
+}
+
+interface Resolved extends Place {
+  readonly conflict: Finding<ConflictReason> | undefined;
+}
+
+/** Returns those without a conflict, and adds the conflicts of the others to `conflicts`. */
+function rejecting(
+  resolved: readonly Resolved[],
+  conflicts: Map<string, Finding<ConflictReason>>,
+): readonly Resolved[] {
+  return resolved.filter(({ claim, conflict }) => {
+    if (conflict !== undefined) conflicts.set(claim.key, conflict);
+    return conflict === undefined;
+  });
 }
 
 /** Returns the keys of TLS listeners that share hosts, but not the host name, with another one of their port. */
 export function* findOverlaps(claims: readonly Claim[]): Steps<ReadonlySet<string>> {
   const bySocket = new Map<string, Claim[]>();
   for (const claim of claims) {
-    if (claim.listener.protocol !== "HTTPS") continue;
+    if (wireFormat(claim.listener.protocol) !== "tls") continue;
     for (const socket of socketsOf(claim)) {
       const claimants = bySocket.get(socket);
       if (claimants === undefined) bySocket.set(socket, [claim]);
@@ -105,9 +128,10 @@ function wildcardsAbove(hostname: string | undefined, wildcards: ReadonlyMap<str
   return above;
 }
 
-/** Returns the sockets of a claim. */
-function socketsOf({ place, addresses, listener }: Claim): readonly string[] {
-  return addresses.map((address) => `${place} ${address ?? "*"} ${listener.port}`);
+/** Returns the sockets of a claim. A port of UDP is another one than that of TCP. */
+function socketsOf({ place, addresses, listener: { port, protocol } }: Claim): readonly string[] {
+  const socket = protocol === "UDP" ? `${port}/UDP` : String(port);
+  return addresses.map((address) => `${place} ${address ?? "*"} ${socket}`);
 }
 
 function occupants(sockets: Map<string, Occupants>, key: string): Occupants {
@@ -118,15 +142,16 @@ function occupants(sockets: Map<string, Occupants>, key: string): Occupants {
   return fresh;
 }
 
-/** The claims of a socket that can conflict with others: those with a supported protocol. */
+/** The claims of a socket that can conflict with others: those with a known protocol. */
 class Occupants {
   readonly #byFormat = new Map<WireFormat | undefined, Set<Claim>>();
   readonly #byHostname = new Map<string | undefined, Set<Claim>>();
 
   add(claim: Claim): void {
     const { protocol, hostname } = claim.listener;
-    if (!isServable(protocol)) return;
-    setOf(this.#byFormat, wireFormat(protocol)).add(claim);
+    const format = wireFormat(protocol);
+    if (format === undefined) return;
+    setOf(this.#byFormat, format).add(claim);
     setOf(this.#byHostname, hostname).add(claim);
   }
 
@@ -168,6 +193,10 @@ function findConflict(claim: Claim, socket: Occupants): Finding<ConflictReason> 
   }
   const twin = socket.twinOf(claim);
   if (twin === undefined) return undefined;
+  if (format === "any") {
+    const message = `port ${port} is also claimed by ${nameFor(claim, twin)}, and a ${protocol} listener has a port alone`;
+    return { reason: "ProtocolConflict", message, path: [] };
+  }
   const host = hostname === undefined ? "every hostname" : `hostname ${hostname}`;
   const message = `port ${port} and ${host} are also claimed by ${nameFor(claim, twin)}`;
   return { reason: "HostnameConflict", message, path: [] };
@@ -179,7 +208,7 @@ function nameFor({ namespace }: Claim, other: Claim): string {
 
 type WireFormat = "plain" | "tls" | "any";
 
-/** The format of the first byte on a TCP connection. Listeners with different formats cannot share a port. */
+/** The format of the first bytes of a client. Listeners with different formats cannot share a port. */
 function wireFormat(protocol: string): WireFormat | undefined {
   switch (protocol) {
     case "HTTP":
@@ -188,12 +217,9 @@ function wireFormat(protocol: string): WireFormat | undefined {
     case "TLS":
       return "tls";
     case "TCP":
+    case "UDP":
       return "any";
     default:
       return undefined;
   }
-}
-
-function isServable(protocol: string): boolean {
-  return protocol === "HTTP" || protocol === "HTTPS";
 }

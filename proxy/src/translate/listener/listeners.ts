@@ -2,6 +2,7 @@
  * Resolves listeners: their protocols, the kinds of routes that may attach, their TLS, and conflicts between them
  * (`listener-conflicts.ts`). Gateways may share a port, so conflicts are also found between Gateways.
  */
+import { type RouteKind as AnyRouteKind, requestRouteKinds } from "@gatewayproxy/runtime/route-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../../api/gateway.ts";
 import type { FieldPath } from "../../api/issue.ts";
@@ -29,7 +30,7 @@ export interface ListenerState {
   readonly key: string;
   readonly path: FieldPath;
   readonly supportedKinds: readonly RouteKind[];
-  /** Present if it is served with TLS. */
+  /** Present if it is served and the gateway ends its TLS. */
   readonly tls: ListenerTls | undefined;
   /** If a reference could not be resolved, it serves with the others if it can. */
   readonly findings: readonly FindingOf<"Listener">[];
@@ -47,16 +48,32 @@ export interface RouteKind {
   readonly kind: string;
 }
 
-const requestRoutes: readonly RouteKind[] = [
-  { group: gatewayGroup, kind: "HTTPRoute" },
-  { group: gatewayGroup, kind: "GRPCRoute" },
-];
+const routeKind = (kind: AnyRouteKind): RouteKind => ({ group: gatewayGroup, kind });
+const requestRoutes = requestRouteKinds.map(routeKind);
 
 /** The supported protocols, and the kinds of routes of each. */
 const supportedProtocols: Readonly<Record<string, readonly RouteKind[]>> = {
   HTTP: requestRoutes,
   HTTPS: requestRoutes,
+  TLS: [routeKind("TLSRoute")],
+  TCP: [routeKind("TCPRoute")],
+  UDP: [routeKind("UDPRoute")],
 };
+
+/** A TCPRoute gets the connections of a TLS listener that no TLSRoute gets, as plain text. */
+const terminatedRoutes = [routeKind("TLSRoute"), routeKind("TCPRoute")];
+
+/** Whether the gateway ends the TLS of a listener. */
+export function endsTls({ protocol, tls }: Listener): boolean {
+  return protocol === "HTTPS" || (protocol === "TLS" && tls?.mode !== "Passthrough");
+}
+
+/** Returns the kinds of routes that a listener can have. */
+function servedKinds(listener: Listener): readonly RouteKind[] {
+  const { protocol } = listener;
+  if (protocol === "TLS" && endsTls(listener)) return terminatedRoutes;
+  return Object.hasOwn(supportedProtocols, protocol) ? (supportedProtocols[protocol] ?? []) : [];
+}
 
 /** A Gateway with the addresses of its listeners. */
 export interface ListenerHost {
@@ -81,7 +98,7 @@ export function* resolveListeners(
   const ownerOf = ({ owner }: OwnedClaim) => owner;
   const states = yield* eachObjectInSteps(claims, ownerOf, function* (claim): Steps<[string, ListenerState]> {
     const { key, gateway, owner, listener, path, addresses } = claim;
-    const isTls = listener.protocol === "HTTPS";
+    const isTls = endsTls(listener);
     const tls = isTls ? yield* resolveListenerTls(context, gateway, owner, listener, path) : plain;
     const kinds = allowedKinds(listener, path);
     const rejections = [...reservedPort(claim, reservedPorts), ...rejectionsOf(claim, conflicts.get(key))];
@@ -155,7 +172,8 @@ function reservedPort(
   reservedPorts: ReadonlyMap<number, string>,
 ): readonly Finding<"PortUnavailable">[] {
   const use = reservedPorts.get(listener.port);
-  if (use === undefined) return [];
+  // The proxy itself listens by TCP only.
+  if (use === undefined || listener.protocol === "UDP") return [];
   const all = [...reservedPorts.keys()].sort((a, b) => a - b).join(", ");
   const message = `port ${listener.port} is used by the proxy itself, for ${use}; accepted is every port except ${all}`;
   return [{ reason: "PortUnavailable", message, path: [...path, "port"] }];
@@ -167,11 +185,9 @@ export function supportedKindsOf(listener: Listener): readonly RouteKind[] {
 }
 
 /** Returns the supported kinds among `allowedRoutes.kinds`, or all supported ones if it is absent. */
-function allowedKinds(
-  { protocol, allowedRoutes: { kinds } }: Listener,
-  path: FieldPath,
-): Found<readonly RouteKind[], "InvalidRouteKinds"> {
-  const served = Object.hasOwn(supportedProtocols, protocol) ? (supportedProtocols[protocol] ?? []) : [];
+function allowedKinds(listener: Listener, path: FieldPath): Found<readonly RouteKind[], "InvalidRouteKinds"> {
+  const { kinds } = listener.allowedRoutes;
+  const served = servedKinds(listener);
   if (kinds === undefined || kinds.length === 0) return { value: served, findings: [] };
   const isSupported = (requested: RouteKind) =>
     served.some(({ group, kind }) => group === requested.group && kind === requested.kind);

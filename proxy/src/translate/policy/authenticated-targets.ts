@@ -5,7 +5,7 @@
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import { nameKey } from "../index/object-names.ts";
-import type { RouteState } from "../route/routes.ts";
+import type { AnyRouteState } from "../route/routes.ts";
 import type { Finding } from "../status/finding.ts";
 import { type IdentityKind, identitiesOf, identitiesReadBy } from "./identity-use.ts";
 
@@ -13,12 +13,12 @@ const howToAuthenticate = { jwt: "authentication.jwt", apiKey: "authentication.a
 
 /** The targets of all policies with authentication. */
 export class AuthenticatedTargets {
-  readonly #routes: ReadonlyMap<string, readonly RouteState[]>;
+  readonly #routes: ReadonlyMap<string, readonly AnyRouteState[]>;
   /** `jwt Gateway/namespace/name`: sections count as their object, since some request there may have the identity. */
   readonly #known = new Set<string>();
 
   /** @param routes by `namespace/name`. */
-  constructor(policies: readonly ProxyPolicy[], routes: ReadonlyMap<string, readonly RouteState[]>) {
+  constructor(policies: readonly ProxyPolicy[], routes: ReadonlyMap<string, readonly AnyRouteState[]>) {
     this.#routes = routes;
     for (const policy of policies) {
       for (const kind of identitiesOf(policy)) {

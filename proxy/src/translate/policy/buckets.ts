@@ -69,7 +69,7 @@ function findingOf(error: string, path: FieldPath): Finding<"Invalid"> {
 
 /** Returns the properties that all entries of a bucket must share: `tokens in windows of 2 Hours`. */
 function countedIn({ unit, every = 1, window, timeZone = "UTC", ...entry }: Entry): string {
-  if (unit === undefined) return "requests in progress";
+  if (unit === undefined) return countsOf(entry) === "connections" ? "open connections" : "requests in progress";
   const kind = window === "Sliding" ? "sliding " : "";
   const calendar = window === "Calendar" ? ` of the calendar in ${timeZone}` : "";
   return `${countsOf(entry)} in ${kind}windows of ${every} ${unit}${calendar}`;

@@ -101,6 +101,7 @@ export function amountsOf(entry: LocalEntry | FallbackEntry): Amounts {
     requests,
     tokens,
     concurrent,
+    connections,
     spend,
     unpriced,
     reserve,
@@ -111,14 +112,14 @@ export function amountsOf(entry: LocalEntry | FallbackEntry): Amounts {
     when,
     limit,
     cost,
-  } = entry;
+  } = { connections: undefined, ...entry };
   const window = windowOf(entry.window, entry.timeZone);
   return {
     counts: countsOf(entry),
     ...(unpriced === "Allow" && { allowsUnpriced: true }),
     ...(reserve === "Estimate" && { reserves: true }),
     // The parser accepts exactly one of them.
-    amount: requests ?? tokens ?? concurrent ?? (spend === undefined ? 1 : microUnitsOf(spend)),
+    amount: requests ?? tokens ?? concurrent ?? connections ?? (spend === undefined ? 1 : microUnitsOf(spend)),
     burst,
     ...(unit === undefined ? {} : { unit }),
     ...(every === 1 ? {} : { unitCount: every }),

@@ -13,6 +13,7 @@ import type { GatewayState, ResolvedGateways } from "../gateway/gateways.ts";
 import { memoised } from "../memoised.ts";
 import { type GlobalState, globalLimitAt, translateGlobal } from "./global-limits.ts";
 import { AuthenticatedTargets } from "./authenticated-targets.ts";
+import { type Inapplicable, inapplicableParts } from "./applicability.ts";
 import { Buckets } from "./buckets.ts";
 import { type CredentialDemand, LimitBudget, noCredentialDemand } from "./limit-budget.ts";
 import { localLimits, type Sharing } from "./limits.ts";
@@ -23,18 +24,22 @@ import type { FindingOf } from "../status/findings-table.ts";
 import { nameKey, sortByAge } from "../index/object-names.ts";
 import { isWhollyShadowed, type ResolvedConflicts } from "../route/route-conflicts.ts";
 import { isServed } from "../route/rules.ts";
-import { indexRoutes, isAcceptedBy, type RouteState } from "../route/routes.ts";
+import { type AnyRouteState, indexRoutes, isAcceptedBy, isStreamState, type RouteState } from "../route/routes.ts";
+import type { StreamConflicts } from "../route/stream-conflicts.ts";
+import type { StreamRouteState } from "../route/stream-routes.ts";
 
 /** A policy at one of its targets. */
 export interface TargetState {
   readonly targetRef: PolicyTargetRef;
   /** Why it is not attached there; undefined if it is. */
   readonly rejection: TargetRejection | undefined;
+  /** The parts of the policy that do not apply there; undefined if all do. */
+  readonly inapplicable: Inapplicable | undefined;
   /** As `TranslationContext.forgetfulPlaces`, of those that serve the target. */
   readonly forgetfulPlaces: readonly string[];
 }
 
-type TargetRejection = Finding<"TargetNotFound" | "Pending" | "TooManyLimits" | "Shadowed">;
+type TargetRejection = Finding<"TargetNotFound" | "Pending" | "TooManyLimits" | "Shadowed" | "NotApplicable">;
 
 /** A rejection without the path of its target. */
 type Unattached = Omit<TargetRejection, "path">;
@@ -63,18 +68,20 @@ export interface AttachedPolicies {
 export interface PolicyTargets {
   readonly gateways: ResolvedGateways;
   readonly routes: readonly RouteState[];
+  readonly streams: readonly StreamRouteState[];
   readonly references: BackendReferences;
   readonly conflicts: ResolvedConflicts;
+  readonly streamConflicts: StreamConflicts;
 }
 
 /** Attaches all policies. */
 export function* attachPolicies(
   context: TranslationContext,
-  { gateways, routes: states, references, conflicts }: PolicyTargets,
+  { gateways, routes: requestRoutes, streams, references, conflicts, streamConflicts }: PolicyTargets,
 ): Steps<AttachedPolicies> {
   const { readyReplicas, refusedPolicies, forgetfulPlaces, hints, placeOf } = context;
   const policies = context.index.resources.ProxyPolicy;
-  const routes = indexRoutes(states);
+  const routes = indexRoutes([...requestRoutes, ...streams]);
   const placesOf = targetPlaces(placeOf, gateways, routes);
   const budget = new LimitBudget();
   const authentications = new Map<ProxyPolicy, AuthenticationState | undefined>();
@@ -103,26 +110,36 @@ export function* attachPolicies(
       const name = `${namespace}/${targetRef.name}`;
       const target = targetKey(targetRef.kind, name, targetRef.sectionName);
       const places = placesOf(policy, targetRef);
+      const gateway = targetRef.kind === "Gateway" ? gateways.ours.get(name) : undefined;
+      const inapplicable = inapplicableParts(policy, targetRef, gateway);
       const own = {
         ...limitsOf(policy, global, target, { readyReplicas, inBucket }),
         authentication: authentication === undefined ? [] : [{ ...authentication.authentication, target }],
-        closedBy,
+        // Connections that nobody authenticates must not be served as if they were.
+        closedBy: inapplicable?.needsAuthentication === true ? [nameKey(policy)] : closedBy,
       };
       const excess = limits.add({ policy, target, places, limits: own, closes, demand });
       const unattached: Unattached | undefined =
         excess === undefined
-          ? resolveTarget(name, targetRef, { gateways, routes, conflicts }, hint)
+          ? (resolveTarget(name, targetRef, { gateways, routes, conflicts, streamConflicts }, hint) ??
+            notApplicable(inapplicable))
           : { reason: "TooManyLimits", message: excess };
       return {
         targetRef,
         rejection: unattached && { ...unattached, path: ["spec", "targetRefs", index] },
+        inapplicable,
         forgetfulPlaces: places.filter((place) => forgetfulPlaces.has(place)),
       };
     });
     return {
       ...{ policy, targets, global, refusedPolicies },
       authenticates: authentication !== undefined,
-      findings: [...(authentication?.findings ?? []), ...findings, ...authenticated.findingsOf(policy)],
+      findings: [
+        ...(authentication?.findings ?? []),
+        ...findings,
+        ...authenticated.findingsOf(policy),
+        ...targets.flatMap(findingOfInapplicable),
+      ],
     };
   });
   return { policies: attached, limits };
@@ -137,10 +154,10 @@ function demandOf(state: AuthenticationState | undefined): CredentialDemand {
 function targetPlaces(
   placeOf: TranslationContext["placeOf"],
   gateways: ResolvedGateways,
-  routes: ReadonlyMap<string, readonly RouteState[]>,
+  routes: ReadonlyMap<string, readonly AnyRouteState[]>,
 ): (policy: ProxyPolicy, target: PolicyTargetRef) => readonly string[] {
   // A route may be the target of thousands of policies, and be attached to thousands of listeners.
-  const ofRoute = memoised((states: readonly RouteState[]): readonly string[] => {
+  const ofRoute = memoised((states: readonly AnyRouteState[]): readonly string[] => {
     const attachments = states.flatMap(({ parents }) => parents.flatMap((parent) => parent.attachments));
     return [...new Set(attachments.map(({ listener }) => placeOf(listener.gateway)))];
   });
@@ -151,7 +168,7 @@ function targetPlaces(
   };
 }
 
-const noStates: readonly RouteState[] = [];
+const noStates: readonly AnyRouteState[] = [];
 
 /** The limits of a policy at one target. */
 function limitsOf(
@@ -195,21 +212,21 @@ const isServing = memoised(({ listeners, sets }: GatewayState) =>
 );
 
 /** What targets are resolved among. */
-interface KnownTargets extends Pick<PolicyTargets, "gateways" | "conflicts"> {
-  readonly routes: ReadonlyMap<string, readonly RouteState[]>;
+interface KnownTargets extends Pick<PolicyTargets, "gateways" | "conflicts" | "streamConflicts"> {
+  readonly routes: ReadonlyMap<string, readonly AnyRouteState[]>;
 }
 
 /** Returns why a policy is not attached to a target; undefined if it is. @param name `namespace/name` of the target. */
 function resolveTarget(
   name: string,
   targetRef: PolicyTargetRef,
-  { gateways, routes, conflicts }: KnownTargets,
+  known: KnownTargets,
   hint: Hint,
 ): Unattached | undefined {
   const { kind } = targetRef;
-  if (kind === "Gateway") return resolveGatewayTarget(name, targetRef, gateways, hint);
+  if (kind === "Gateway") return resolveGatewayTarget(name, targetRef, known.gateways, hint);
   const [namespace = ""] = name.split("/", 1);
-  return resolveRouteTargets(routeKey(kind, { namespace, name: targetRef.name }), targetRef, routes, conflicts, hint);
+  return resolveRouteTargets(routeKey(kind, { namespace, name: targetRef.name }), targetRef, known, hint);
 }
 
 function resolveGatewayTarget(
@@ -238,29 +255,30 @@ function resolveGatewayTarget(
 function resolveRouteTargets(
   key: string,
   targetRef: PolicyTargetRef,
-  routes: ReadonlyMap<string, readonly RouteState[]>,
-  conflicts: ResolvedConflicts,
+  known: KnownTargets,
   hint: Hint,
 ): Unattached | undefined {
+  const { routes } = known;
   const states = routes.get(key) ?? [];
   if (states.length === 0) {
     const kind = routeKind(key);
-    const known = [...routes.keys()].filter((other) => routeKind(other) === kind).map(routeName);
-    return missing(`${routeTitle(key)} does not exist${hint(kind, routeName(key), known)}`);
+    const names = [...routes.keys()].filter((other) => routeKind(other) === kind).map(routeName);
+    return missing(`${routeTitle(key)} does not exist${hint(kind, routeName(key), names)}`);
   }
-  const resolved = states.map((state) => resolveRouteTarget(routeTitle(key), targetRef, state, conflicts));
+  const resolved = states.map((state) => resolveRouteTarget(routeTitle(key), targetRef, state, known));
   return resolved.includes(undefined) ? undefined : resolved[0];
 }
 
 function resolveRouteTarget(
   title: string,
   { sectionName }: PolicyTargetRef,
-  route: RouteState,
-  conflicts: ResolvedConflicts,
+  route: AnyRouteState,
+  { conflicts, streamConflicts }: KnownTargets,
 ): Unattached | undefined {
   // Rules may have no name, and a target without a section selects all of them.
-  const rule =
-    sectionName === undefined ? undefined : route.rules.find(({ rule: { name: own } }) => own === sectionName);
+  const rules: readonly AnyRouteState["rules"][number][] = route.rules;
+  const index = sectionName === undefined ? -1 : rules.findIndex(({ rule: { name: own } }) => own === sectionName);
+  const rule = rules[index];
   if (sectionName !== undefined && rule === undefined) return notFound(`${title} has no rule ${sectionName}`);
   const accepting = route.parents.filter((parent) => isAcceptedBy(route, parent));
   if (accepting.length === 0) return notServed(`no Gateway of this controller accepts ${title}`);
@@ -269,7 +287,19 @@ function resolveRouteTarget(
   if (sectionName !== undefined && rule !== undefined && !isServed(rule)) {
     return pending(`rule ${sectionName} of ${title} is not served`);
   }
-  return shadowed(route, rule, conflicts);
+  return isStreamState(route)
+    ? shadowedStream(route, index, streamConflicts)
+    : shadowed(route, route.rules[index], conflicts);
+}
+
+function shadowedStream(state: StreamRouteState, index: number, conflicts: StreamConflicts): Unattached | undefined {
+  if (index > 0) return pending(`rule ${index} of ${state.route.kind} ${nameKey(state.route)} gets no connections`);
+  const loss = conflicts.lossOf(
+    state,
+    state.parents.flatMap(({ attachments }) => attachments),
+  );
+  if (loss?.isWhole !== true) return undefined;
+  return { reason: "Shadowed", message: `it limits no connection: ${loss.message}` };
 }
 
 /** The limits stay attached to a target that no request reaches, and would apply to one. */
@@ -284,6 +314,31 @@ function shadowed(
   const isReached = rule === undefined ? !isWhollyShadowed(route, own) : own.every(({ isReachable }) => isReachable);
   if (own.length === 0 || isReached) return undefined;
   return { reason: "Shadowed", message: `it limits no request: ${conflicts.describeForOwner(route, own)}` };
+}
+
+/** Returns why a policy is not attached of which nothing applies, or not the authentication. */
+function notApplicable(inapplicable: Inapplicable | undefined): Unattached | undefined {
+  if (inapplicable === undefined) return undefined;
+  const { isWhole, needsAuthentication, reason } = inapplicable;
+  if (needsAuthentication) {
+    return {
+      reason: "NotApplicable",
+      message: `${reason}; all connections are closed, since nothing can authenticate them`,
+    };
+  }
+  return isWhole ? { reason: "NotApplicable", message: reason } : undefined;
+}
+
+/** Returns the finding of a target to which a part of the policy does not apply. */
+function findingOfInapplicable(
+  { targetRef, rejection, inapplicable }: TargetState,
+  index: number,
+): readonly Finding<"Invalid">[] {
+  // A policy may be for all routes of a Gateway, each part for those of its kind.
+  const isSplit = targetRef.kind === "Gateway" && targetRef.sectionName === undefined;
+  if (inapplicable === undefined || isSplit || rejection !== undefined) return [];
+  const message = `${inapplicable.reason}; ${inapplicable.parts.join(", ")} ${inapplicable.parts.length === 1 ? "has" : "have"} no effect there`;
+  return [{ reason: "Invalid", message, path: ["spec", "targetRefs", index] }];
 }
 
 function missing(message: string): Unattached {

@@ -67,7 +67,10 @@ export const isConfigMap = ({ group, kind }: ObjectReference) => group === "" &&
 
 function ofListeners(owner: ListenerOwner): readonly Reference[] {
   const from = referrerOf(owner);
-  const certificates = owner.spec.listeners.flatMap(({ tls }) => tls?.certificateRefs ?? []);
+  // Gateway API `ListenerTLSConfig.certificateRefs`: a listener that passes TLS on has no certificates.
+  const certificates = owner.spec.listeners.flatMap(({ tls }) =>
+    tls?.mode === "Terminate" ? tls.certificateRefs : [],
+  );
   return certificates.filter(isSecret).map((ref) => reference(from, ref));
 }
 

@@ -5,7 +5,7 @@ import type { Gateway } from "../../api/gateway.ts";
 import type { ListenerSet } from "../../api/listener-set.ts";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { ReferenceGrant } from "../../api/reference-grant.ts";
-import { kinds, type RouteResource } from "../../api/resource.ts";
+import { type AnyRoute, kinds } from "../../api/resource.ts";
 import { memoised } from "../memoised.ts";
 
 /** The end from which a reference is made (Gateway API `ReferenceGrantFrom`). The core group is empty. */
@@ -16,7 +16,7 @@ export interface Referrer {
 }
 
 /** An object of a kind that can refer to others. */
-export type ReferringObject = Gateway | ListenerSet | RouteResource | BackendTlsPolicy | Backend | ProxyPolicy;
+export type ReferringObject = Gateway | ListenerSet | AnyRoute | BackendTlsPolicy | Backend | ProxyPolicy;
 
 /** Returns the group, kind and namespace of an object, by which grants select it. */
 export function referrerOf({ kind, metadata: { namespace } }: ReferringObject): Referrer {

@@ -9,7 +9,7 @@ import type { BackendReference } from "../../api/http-route-filter.ts";
 import type { ListenerSet } from "../../api/listener-set.ts";
 import { gatewayGroup } from "../../api/names.ts";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
-import type { NamedObject, ResourceSet, RouteResource } from "../../api/resource.ts";
+import type { AnyRoute, NamedObject, ResourceSet } from "../../api/resource.ts";
 import { objectName } from "../../api/schema.ts";
 import { attributing, eachObject, itself } from "../each-object.ts";
 import { allowsSet } from "../listener/listener-sets.ts";
@@ -28,7 +28,7 @@ export function permittedReferents(references: readonly Reference[], isPermitted
  * Returns the references of a route to backends, including those of mirrors, each once. The result is memoised, since it is
  * needed for each Gateway of the route.
  */
-export const referencesOfRoute = memoised((route: RouteResource): readonly Reference[] => {
+export const referencesOfRoute = memoised((route: AnyRoute): readonly Reference[] => {
   const from = referrerOf(route);
   const distinct = new Map<string, Reference>();
   for (const each of backendRefsOf(route)) {
@@ -40,8 +40,11 @@ export const referencesOfRoute = memoised((route: RouteResource): readonly Refer
 });
 
 /** Returns all references of a route's rules to backends, including those of mirrors. */
-export function backendRefsOf({ spec }: RouteResource): readonly BackendReference[] {
-  return spec.rules.flatMap(({ backendRefs, filters }) => {
+export function backendRefsOf({ spec }: AnyRoute): readonly BackendReference[] {
+  return spec.rules.flatMap((rule): readonly BackendReference[] => {
+    // Rules of streams have no filters.
+    if (!("filters" in rule)) return rule.backendRefs;
+    const { backendRefs, filters } = rule;
     const all = [...filters, ...backendRefs.flatMap((ref) => ref.filters)];
     const mirrors = all.flatMap((filter) => (filter.type === "RequestMirror" ? [filter.requestMirror.backendRef] : []));
     return [...backendRefs, ...mirrors];

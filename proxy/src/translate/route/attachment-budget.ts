@@ -9,7 +9,7 @@
  */
 import type { Gateway } from "../../api/gateway.ts";
 import type { ParentRef } from "../../api/http-route.ts";
-import type { RouteResource } from "../../api/resource.ts";
+import type { AnyRoute } from "../../api/resource.ts";
 import type { ListenerState } from "../listener/listeners.ts";
 import { FairBudget } from "../fair-share.ts";
 
@@ -41,7 +41,7 @@ export class AttachmentBudget {
     this.#placeOf = placeOf;
   }
 
-  wantComparisons({ metadata }: RouteResource, listeners: number): void {
+  wantComparisons({ metadata }: AnyRoute, listeners: number): void {
     this.#comparisons.want(metadata.namespace, listeners);
   }
 
@@ -50,11 +50,7 @@ export class AttachmentBudget {
    *
    * @returns undefined if it may be compared.
    */
-  compare(
-    { metadata: { namespace } }: RouteResource,
-    parentRef: ParentRef,
-    listeners: number,
-  ): BeyondShare | undefined {
+  compare({ metadata: { namespace } }: AnyRoute, parentRef: ParentRef, listeners: number): BeyondShare | undefined {
     if (!this.#compared.has(parentRef)) this.#compared.set(parentRef, this.#takeComparisons(namespace, listeners));
     return this.#compared.get(parentRef);
   }
@@ -69,11 +65,11 @@ export class AttachmentBudget {
     return { reason: "TooManyAttachmentsInAll", message };
   }
 
-  wantsAll({ metadata }: RouteResource, listener: ListenerState): boolean {
+  wantsAll({ metadata }: AnyRoute, listener: ListenerState): boolean {
     return this.#servedAt(listener).wantsAll(metadata.namespace);
   }
 
-  want({ metadata }: RouteResource, listener: ListenerState, attachments: number): void {
+  want({ metadata }: AnyRoute, listener: ListenerState, attachments: number): void {
     this.#servedAt(listener).want(metadata.namespace, attachments);
   }
 
@@ -84,7 +80,7 @@ export class AttachmentBudget {
    * @param length how many.
    * @returns undefined if they are within the share of the route's namespace.
    */
-  take({ metadata: { namespace } }: RouteResource, listener: ListenerState, length: number): BeyondShare | undefined {
+  take({ metadata: { namespace } }: AnyRoute, listener: ListenerState, length: number): BeyondShare | undefined {
     const served = this.#servedAt(listener);
     if (length > served.left(namespace)) {
       const message = `the route would be attached to ${length} listeners of this parent, and namespace ${namespace} has a share of ${served.share(namespace)} of the ${served.capacity} attachments that the proxies of the Gateway serve, the oldest routes first; name fewer listeners by sectionName or port, or split the Gateway`;

@@ -8,7 +8,7 @@ import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { ParentRef } from "../../api/http-route.ts";
 import type { FieldPath } from "../../api/issue.ts";
 import { gatewayGroup } from "../../api/names.ts";
-import { type RouteResource, resourceKey } from "../../api/resource.ts";
+import { type AnyRoute, hostnamesOf, resourceKey } from "../../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../../api/resource-problem.ts";
 import type { NotAcceptedReason } from "../../api/status.ts";
 import type { AttachmentBudget } from "./attachment-budget.ts";
@@ -43,7 +43,7 @@ export interface ParentState {
 /** Attaches a route to the Gateways of this controller, and to their ListenerSets. A step for each parentRef. */
 export function* attachRoute(
   { index: { labelsOf }, hints }: TranslationContext,
-  route: RouteResource,
+  route: AnyRoute,
   gateways: ResolvedGateways,
   budget: AttachmentBudget,
 ): Steps<{ readonly parents: readonly ParentState[]; readonly problems: readonly ResourceProblem[] }> {
@@ -67,7 +67,7 @@ export function* attachRoute(
 }
 
 /** Adds the comparisons of a route to the budget. To be called for all routes before any is compared. */
-export function wantComparisons(route: RouteResource, gateways: ResolvedGateways, budget: AttachmentBudget): void {
+export function wantComparisons(route: AnyRoute, gateways: ResolvedGateways, budget: AttachmentBudget): void {
   for (const parentRef of route.spec.parentRefs) {
     budget.wantComparisons(route, parentOf(route, parentRef, gateways).listeners?.length ?? 0);
   }
@@ -76,7 +76,7 @@ export function wantComparisons(route: RouteResource, gateways: ResolvedGateways
 /** Adds the attachments of a route to the budget. To be called for all routes before any is attached. */
 export function* wantAttachments(
   { index }: TranslationContext,
-  route: RouteResource,
+  route: AnyRoute,
   gateways: ResolvedGateways,
   budget: AttachmentBudget,
 ): Steps<void> {
@@ -93,7 +93,7 @@ export function* wantAttachments(
 }
 
 /** The parent of a parentRef: `listeners` only for one of this controller, `kind` only for a supported kind. */
-function parentOf({ metadata }: RouteResource, parentRef: ParentRef, gateways: ResolvedGateways) {
+function parentOf({ metadata }: AnyRoute, parentRef: ParentRef, gateways: ResolvedGateways) {
   const kind = parentRef.group === gatewayGroup ? gateways.parents.get(parentRef.kind) : undefined;
   const name = `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`;
   return { kind, name, listeners: kind?.ours.get(name) };
@@ -104,7 +104,7 @@ interface Parent extends Pick<ParentState, "parentRef" | "path"> {
 }
 
 function attachToParent(
-  route: RouteResource,
+  route: AnyRoute,
   { parentRef, path, listeners }: Parent,
   labels: NamespaceLabels,
   budget: AttachmentBudget,
@@ -129,7 +129,7 @@ export type MatchedListeners<L extends OpenListener> =
 
 /** Returns the listeners of a parent to which the route attaches by one of its parentRefs. */
 export function matchListeners<L extends OpenListener>(
-  route: RouteResource,
+  route: AnyRoute,
   parentRef: ParentRef,
   listeners: readonly L[],
   labels: NamespaceLabels,
@@ -154,13 +154,13 @@ export function matchListeners<L extends OpenListener>(
   const common = new Map<string | undefined, readonly string[] | undefined>();
   const attachments = allowing.flatMap((listener): Attachment<L>[] => {
     const { hostname } = listener.listener;
-    if (!common.has(hostname)) common.set(hostname, commonHostnames(hostname, route.spec.hostnames));
+    if (!common.has(hostname)) common.set(hostname, commonHostnames(hostname, hostnamesOf(route)));
     const hostnames = common.get(hostname);
     return hostnames === undefined ? [] : [{ listener, hostnames }];
   });
   if (attachments.length === 0) {
     const theirs = listSome(allowing.flatMap(({ listener }) => listener.hostname ?? []));
-    const message = `hostnames ${listSome(route.spec.hostnames)} do not intersect the listeners' ${theirs}`;
+    const message = `hostnames ${listSome(hostnamesOf(route))} do not intersect the listeners' ${theirs}`;
     return reject("NoMatchingListenerHostname", message);
   }
   return { kind: "attached", attachments };
@@ -170,7 +170,7 @@ export function matchListeners<L extends OpenListener>(
 function describeListeners(
   { kind, sectionName }: ParentRef,
   named: readonly OpenListener[],
-  { metadata }: RouteResource,
+  { metadata }: AnyRoute,
 ): string {
   if (sectionName !== undefined) return `none of the listeners ${sectionName}`;
   if (named.some(({ owner }) => owner.metadata.namespace !== metadata.namespace)) {
@@ -194,12 +194,12 @@ function describeAsked({ sectionName, port }: ParentRef): string {
   return parts.flat().join(" and ");
 }
 
-function allows(state: OpenListener, route: RouteResource, labels: NamespaceLabels): boolean {
+function allows(state: OpenListener, route: AnyRoute, labels: NamespaceLabels): boolean {
   const own = state.owner.metadata.namespace;
   const { namespaces } = state.listener.allowedRoutes;
   return acceptsKind(state, route) && allowsNamespace(namespaces, own, route.metadata.namespace, labels);
 }
 
-function acceptsKind({ supportedKinds }: OpenListener, route: RouteResource): boolean {
+function acceptsKind({ supportedKinds }: OpenListener, route: AnyRoute): boolean {
   return supportedKinds.some(({ group, kind }) => group === gatewayGroup && kind === route.kind);
 }

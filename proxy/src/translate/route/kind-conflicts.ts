@@ -3,11 +3,14 @@
  * host names in common, only one of them is accepted there: the oldest, then the first by namespace and name.
  */
 import { listSome } from "@gatewayproxy/runtime/bounded-text";
-import type { RouteKind } from "@gatewayproxy/runtime/route-key";
+import type { RequestRouteKind } from "@gatewayproxy/runtime/route-key";
 import type { RouteResource } from "../../api/resource.ts";
 import type { Attachment, ParentState } from "./attachment.ts";
 
-const otherKind: Readonly<Record<RouteKind, RouteKind>> = { HTTPRoute: "GRPCRoute", GRPCRoute: "HTTPRoute" };
+const otherKind: Readonly<Record<RequestRouteKind, RequestRouteKind>> = {
+  HTTPRoute: "GRPCRoute",
+  GRPCRoute: "HTTPRoute",
+};
 
 /** The host names of accepted routes at each listener. Routes must be passed in their order of precedence. */
 export class KindConflicts {
@@ -28,7 +31,7 @@ export class KindConflicts {
     return resolved;
   }
 
-  #withoutConflicts(kind: RouteKind, parent: ParentState): ParentState {
+  #withoutConflicts(kind: RequestRouteKind, parent: ParentState): ParentState {
     const { attachments, path } = parent;
     const left = attachments.filter(({ listener, hostnames }) => {
       return this.#claims.get(`${otherKind[kind]} ${listener.key}`)?.overlaps(hostnames) !== true;
@@ -44,7 +47,7 @@ export class KindConflicts {
     return { ...parent, attachments: [], rejection: { reason: "RouteKindConflict", message, path } };
   }
 
-  #claim(kind: RouteKind, { listener, hostnames }: Attachment): void {
+  #claim(kind: RequestRouteKind, { listener, hostnames }: Attachment): void {
     const key = `${kind} ${listener.key}`;
     const claimed = this.#claims.get(key) ?? new ClaimedHosts();
     this.#claims.set(key, claimed);

@@ -4,7 +4,7 @@
  * Operators see all names.
  */
 import { redactPath } from "@gatewayproxy/runtime/redaction";
-import { routeKind, routeName, routeTitle } from "@gatewayproxy/runtime/route-key";
+import { type RouteKind, routeKind, routeName, routeTitle } from "@gatewayproxy/runtime/route-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { FieldPath } from "../../api/issue.ts";
 import type { ConflictDecision } from "../../api/status.ts";
@@ -266,7 +266,10 @@ function describeForOperators(
   };
 }
 
-const kindWords = { HTTPRoute: "an HTTPRoute", GRPCRoute: "a GRPCRoute" } as const;
+/** Returns `an HTTPRoute`, `a TCPRoute`. */
+export function kindWithArticle(kind: RouteKind): string {
+  return kind === "HTTPRoute" ? `an ${kind}` : `a ${kind}`;
+}
 
 interface Words {
   readonly rule: (winner: Extract<Conflict["winner"], { kind: "rule" }>) => string;
@@ -282,7 +285,7 @@ function ownersWords(state: RouteState, find: (name: string) => RouteState | und
       const isKnown = routeName(route).startsWith(`${namespace}/`);
       return isKnown
         ? `${ruleLabel(find(route), rule)} of ${routeTitle(route)}`
-        : `a rule of ${kindWords[routeKind(route)]} of another namespace`;
+        : `a rule of ${kindWithArticle(routeKind(route))} of another namespace`;
     },
     listener: () => "another listener of the port",
   };

@@ -1,7 +1,7 @@
-/** Resolves HTTPRoutes and GRPCRoutes: their attachments and their rules. */
+/** Resolves routes of all kinds: their attachments and their rules. */
 import { routeKey } from "@gatewayproxy/runtime/route-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
-import type { RouteResource } from "../../api/resource.ts";
+import { type AnyRoute, type RouteResource, routesOf } from "../../api/resource.ts";
 import type { ResourceProblem } from "../../api/resource-problem.ts";
 import { type Attachment, attachRoute, type ParentState, wantAttachments, wantComparisons } from "./attachment.ts";
 import { AttachmentBudget } from "./attachment-budget.ts";
@@ -13,8 +13,9 @@ import { sortByAge } from "../index/object-names.ts";
 import { backendRefsOf } from "../reference/references.ts";
 import { KindConflicts } from "./kind-conflicts.ts";
 import { isServed, type RuleResource, type RuleState, translateRule } from "./rules.ts";
+import { isStreamRoute, type StreamRouteState, translateStreamRules } from "./stream-routes.ts";
 
-/** A route with its parents and rules. */
+/** An HTTPRoute or a GRPCRoute with its parents and rules. */
 export interface RouteState {
   readonly route: RouteResource;
   readonly parents: readonly ParentState[];
@@ -23,10 +24,18 @@ export interface RouteState {
   readonly isSupported: boolean;
 }
 
-/** All routes, and the problems with their content. */
+/** A route of any kind with its parents and rules. */
+export type AnyRouteState = RouteState | StreamRouteState;
+
+/**
+ * All routes, and the problems with their content. Both lists are in the order in which the Gateway API prefers routes:
+ * oldest first, then by namespace and name.
+ */
 export interface ResolvedRoutes {
-  /** Oldest first, then by namespace and name: the order in which the Gateway API prefers routes. */
+  /** HTTPRoutes and GRPCRoutes. */
   readonly routes: readonly RouteState[];
+  /** TLSRoutes, TCPRoutes and UDPRoutes. */
+  readonly streams: readonly StreamRouteState[];
   readonly problems: readonly ResourceProblem[];
 }
 
@@ -38,8 +47,7 @@ export function* resolveRoutes(
 ): Steps<ResolvedRoutes> {
   const problems: ResourceProblem[] = [];
   const budget = new AttachmentBudget(context.placeOf);
-  const { HTTPRoute, GRPCRoute } = context.index.resources;
-  const sorted = sortByAge<RouteResource>([...HTTPRoute, ...GRPCRoute]);
+  const sorted = sortByAge(routesOf(context.index.resources));
   const conflicts = new KindConflicts();
   yield* eachObjectInSteps(sorted, itself, function* (route): Steps<void> {
     for (const ref of backendRefsOf(route)) {
@@ -52,7 +60,7 @@ export function* resolveRoutes(
   yield* eachObjectInSteps(sorted, itself, function* (route): Steps<void> {
     yield* wantAttachments(context, route, gateways, budget);
   });
-  const routes = yield* eachObjectInSteps(sorted, itself, function* (route): Steps<RouteState> {
+  const states = yield* eachObjectInSteps(sorted, itself, function* (route): Steps<AnyRouteState> {
     const attached = yield* attachRoute(context, route, gateways, budget);
     problems.push(...attached.problems);
     // A backend with many endpoints takes a millisecond or two. Its result is cached when the rule is translated.
@@ -60,13 +68,25 @@ export function* resolveRoutes(
       references.resolve(route, ref);
       yield;
     }
+    if (isStreamRoute(route)) {
+      return { route, parents: attached.parents, rules: translateStreamRules(references, route), isSupported: true };
+    }
     const rules = yield* mapInSteps(rulesOf(route).entries(), ([index, rule]) =>
       translateRule(references, route, index, rule),
     );
     const isSupported = rules.some(isServed);
     return { route, parents: conflicts.resolve(route, attached.parents, isSupported), rules, isSupported };
   });
-  return { routes, problems };
+  return { routes: states.filter(isRequestState), streams: states.filter(isStreamState), problems };
+}
+
+/** Whether the state of a route is that of a stream route. */
+export function isStreamState(state: AnyRouteState): state is StreamRouteState {
+  return isStreamRoute(state.route);
+}
+
+function isRequestState(state: AnyRouteState): state is RouteState {
+  return !isStreamState(state);
 }
 
 function rulesOf({ spec }: RouteResource): readonly RuleResource[] {
@@ -74,22 +94,37 @@ function rulesOf({ spec }: RouteResource): readonly RuleResource[] {
 }
 
 /** Whether a parent accepts the route. */
-export function isAcceptedBy(route: RouteState, parent: ParentState): boolean {
+export function isAcceptedBy(route: AnyRouteState, parent: ParentState): boolean {
   return route.isSupported && parent.rejection === undefined;
 }
 
 /** A route at one listener. */
-export interface AttachedRoute {
-  readonly state: RouteState;
+export interface Attached<State extends AnyRouteState> {
+  readonly state: State;
   readonly attachment: Attachment;
 }
 
-/** Returns routes by the key of each of their listeners, in their order, each once. */
+/** An HTTPRoute or a GRPCRoute at one listener. */
+export type AttachedRoute = Attached<RouteState>;
+/** A TLSRoute, TCPRoute or UDPRoute at one listener. */
+export type AttachedStream = Attached<StreamRouteState>;
+
+/** Routes by the key of each of their listeners, in their order, each once. */
 export type RoutesByListener = ReadonlyMap<string, readonly AttachedRoute[]>;
+/** The same for TLSRoutes, TCPRoutes and UDPRoutes. */
+export type StreamsByListener = ReadonlyMap<string, readonly AttachedStream[]>;
+
+/** The routes of all listeners. No listener has routes of both. */
+export interface ListenerRoutes {
+  readonly requests: RoutesByListener;
+  readonly streams: StreamsByListener;
+}
 
 /** Returns the attached routes by the key of the listener, in the order of `routes`, each route once. */
-export function* routesByListener(routes: readonly RouteState[]): Steps<RoutesByListener> {
-  const byListener = new Map<string, AttachedRoute[]>();
+export function* routesByListener<State extends AnyRouteState>(
+  routes: readonly State[],
+): Steps<ReadonlyMap<string, readonly Attached<State>[]>> {
+  const byListener = new Map<string, Attached<State>[]>();
   yield* eachObject(routes, routeOf, (state) => {
     for (const attachment of state.parents.flatMap(({ attachments }) => attachments)) {
       const attached = byListener.get(attachment.listener.key);
@@ -102,14 +137,14 @@ export function* routesByListener(routes: readonly RouteState[]): Steps<RoutesBy
 }
 
 /** For `eachObject`. */
-export const routeOf = ({ route }: RouteState): RouteResource => route;
+export const routeOf = ({ route }: { readonly route: AnyRoute }): AnyRoute => route;
 
 /** Returns the key of a route in the snapshot (`routeKey`). */
-export function keyOfRoute({ kind, metadata }: RouteResource): string {
+export function keyOfRoute({ kind, metadata }: AnyRoute): string {
   return routeKey(kind, metadata);
 }
 
 /** Returns the states of each route by its key. */
-export function indexRoutes(routes: readonly RouteState[]): ReadonlyMap<string, readonly RouteState[]> {
+export function indexRoutes(routes: readonly AnyRouteState[]): ReadonlyMap<string, readonly AnyRouteState[]> {
   return Map.groupBy(routes, ({ route }) => keyOfRoute(route));
 }

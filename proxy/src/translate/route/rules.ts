@@ -31,7 +31,7 @@ export interface RuleState {
 }
 
 /** Whether a rule is valid. It responds with 500 to all requests otherwise. */
-export function isServed({ findings }: RuleState): boolean {
+export function isServed({ findings }: Pick<RuleState, "findings">): boolean {
   return findingsOf("Rule", "Accepted", findings).length === 0;
 }
 
@@ -78,7 +78,8 @@ function matchesOf(route: RouteResource, index: number): readonly Match[] {
 /** Resolves a backendRef of the route. */
 type ResolveBackend = (ref: BackendReference) => BackendResolution;
 
-interface TranslatedRef extends Found<BackendRef, FindingOf<"Rule">["reason"]> {
+/** A translated backendRef. */
+export interface TranslatedRef extends Found<BackendRef, FindingOf<"Rule">["reason"]> {
   /** The existing backends of the reference, including those of mirrors. */
   readonly backends: readonly Backend[];
 }
@@ -92,19 +93,31 @@ function translateRef(
   const { weight } = ref;
   const place: FilterPlace = { path: [...path, "filters"], before: rule.filters, kind: "backendRef" };
   const { value: filters, backends, findings } = translateFilters(ref.filters, place, resolve);
-  const resolution = resolve(ref);
+  const own = backendRefOf(resolve(ref), { weight, filters }, path);
+  return {
+    value: own.value,
+    backends: [...own.backends, ...backends],
+    findings: [...own.findings, ...findings],
+  };
+}
+
+/** Returns the backendRef of a resolved reference, without the backends and findings of its filters. */
+export function backendRefOf(
+  resolution: BackendResolution,
+  { weight, filters }: Pick<Extract<BackendRef, { kind: "backend" }>, "weight" | "filters">,
+  path: FieldPath,
+): TranslatedRef {
   if (resolution.kind === "unresolved" || resolution.kind === "unusable") {
     const { message } = resolution;
     const unresolved = resolution.kind === "unresolved" ? [findingOfReference(resolution, path)] : [];
-    return { value: { kind: "invalid", weight, reason: message }, backends, findings: [...unresolved, ...findings] };
+    return { value: { kind: "invalid", weight, reason: message }, backends: [], findings: unresolved };
   }
   const { value: backend } = resolution;
   const limitation = resolution.kind === "resolved" ? resolution.limitation : undefined;
-  const unsupported = { reason: "Unsupported" as const, message: limitation ?? "", path };
   return {
     value: { kind: "backend", weight, backend: backend.key, filters },
-    backends: [backend, ...backends],
-    findings: limitation === undefined ? findings : [...findings, unsupported],
+    backends: [backend],
+    findings: limitation === undefined ? [] : [{ reason: "Unsupported", message: limitation, path }],
   };
 }
 

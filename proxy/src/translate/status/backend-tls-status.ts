@@ -11,7 +11,8 @@ import { compareText, nameKey } from "../index/object-names.ts";
 import { memoised } from "../memoised.ts";
 import type { IsPermitted } from "../reference/reference-grants.ts";
 import { permittedReferents, referencesOfRoute } from "../reference/references.ts";
-import { routeOf, type RouteState } from "../route/routes.ts";
+import { type AnyRouteState, routeOf } from "../route/routes.ts";
+import { endsTls, type ListenerState } from "../listener/listeners.ts";
 
 /** The maximum of the API. */
 const maxAncestors = 16;
@@ -22,11 +23,16 @@ export type GatewaysByService = ReadonlyMap<string, ReadonlySet<string>>;
 /**
  * Returns the Gateways with a route to each Service, as `namespace/name`. References without permission do not count.
  */
-export function* gatewaysByService(routes: readonly RouteState[], isPermitted: IsPermitted): Steps<GatewaysByService> {
+export function* gatewaysByService(
+  routes: readonly AnyRouteState[],
+  isPermitted: IsPermitted,
+): Steps<GatewaysByService> {
   const byService = new Map<string, Set<string>>();
   yield* eachObject(routes, routeOf, ({ route, parents }) => {
     const gateways = new Set(
-      parents.flatMap(({ attachments }) => attachments.map(({ listener }) => nameKey(listener.gateway))),
+      parents.flatMap(({ attachments }) =>
+        attachments.flatMap(({ listener }) => (mayCallByTls(listener) ? [nameKey(listener.gateway)] : [])),
+      ),
     );
     if (gateways.size === 0) return;
     for (const { group, kind, namespace, name } of permittedReferents(referencesOfRoute(route), isPermitted)) {
@@ -38,6 +44,11 @@ export function* gatewaysByService(routes: readonly RouteState[], isPermitted: I
     }
   });
   return byService;
+}
+
+/** Whether the gateway may call backends of a listener by TLS of its own. Datagrams, and TLS of clients, are passed on. */
+function mayCallByTls({ listener }: ListenerState): boolean {
+  return listener.protocol !== "UDP" && (listener.protocol !== "TLS" || endsTls(listener));
 }
 
 const none: ReadonlySet<string> = new Set();

@@ -5,9 +5,9 @@ import { findingsOf, findingsWithoutEffect } from "./findings-table.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
 import { isAttachedSet } from "../listener/listener-sets.ts";
 import { listenerStatus } from "./listener-status.ts";
-import type { RoutesByListener } from "../route/routes.ts";
+import type { ListenerRoutes } from "../route/routes.ts";
 
-export function gatewayStatus(state: GatewayState, routes: RoutesByListener): GatewayStatus {
+export function gatewayStatus(state: GatewayState, routes: ListenerRoutes): GatewayStatus {
   const { namespace, name } = state.gateway.metadata;
   return {
     namespace,

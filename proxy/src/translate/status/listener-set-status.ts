@@ -5,12 +5,12 @@ import { findingsOf } from "./findings-table.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
 import { isAttachedSet, type ListenerSetState } from "../listener/listener-sets.ts";
 import { listenerStatus } from "./listener-status.ts";
-import type { RoutesByListener } from "../route/routes.ts";
+import type { ListenerRoutes } from "../route/routes.ts";
 
 export function listenerSetStatus(
   state: ListenerSetState,
   gateway: GatewayState,
-  routes: RoutesByListener,
+  routes: ListenerRoutes,
 ): ListenerSetStatus {
   const { namespace, name } = state.set.metadata;
   return {

@@ -3,15 +3,17 @@ import type { ConflictReason, ListenerCondition, ListenerRejection, ListenerStat
 import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
 import { findingsOf, findingsWithoutEffect } from "./findings-table.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
-import type { ListenerState } from "../listener/listeners.ts";
-import type { RoutesByListener } from "../route/routes.ts";
+import { endsTls, type ListenerState } from "../listener/listeners.ts";
+import type { ListenerRoutes } from "../route/routes.ts";
 
-export function listenerStatus(state: ListenerState, gateway: GatewayState, routes: RoutesByListener): ListenerStatus {
+export function listenerStatus(state: ListenerState, gateway: GatewayState, routes: ListenerRoutes): ListenerStatus {
   return {
     name: state.listener.name,
     supportedKinds: state.supportedKinds.map(({ group, kind }) => ({ group, kind })),
     // The accepted routes, independently of the state of the listener, as the API requires.
-    attachedRoutes: (routes.get(state.key) ?? []).filter((attached) => attached.state.isSupported).length,
+    attachedRoutes: (routes.requests.get(state.key) ?? routes.streams.get(state.key) ?? []).filter(
+      (attached) => attached.state.isSupported,
+    ).length,
     conditions: listenerConditions(state, gateway),
   };
 }
@@ -47,7 +49,7 @@ function programmingFindings(
       reason: isConflict(rejection.reason) ? rejection.reason : "Invalid",
     }));
   }
-  if (listener.protocol === "HTTPS" && tls === undefined) {
+  if (endsTls(listener) && tls === undefined) {
     return [{ reason: "Invalid", message: "it has no valid certificate", path: [] }];
   }
   const fault = gateway.isAccepted ? "has no usable address" : "is not accepted";
@@ -75,7 +77,8 @@ function overlapping(
   generation: number | undefined,
 ): readonly ListenerCondition[] {
   if (!isOverlapping) return [];
-  const message = `another TLS listener of port ${listener.port} has some of its hosts; requests that reuse a connection of it get 421`;
+  const consequence = listener.protocol === "HTTPS" ? "; requests that reuse a connection of it get 421" : "";
+  const message = `another TLS listener of port ${listener.port} has some of its hosts${consequence}`;
   const reason = "OverlappingHostnames";
   return [{ type: "OverlappingTLSConfig", status: "True", reason, message, ...observed(generation) }];
 }

@@ -39,7 +39,7 @@ function acceptedCondition(state: PolicyState): PolicyCondition {
   return { type: "Accepted", status: "True", reason: "PartiallyValid", message, ...generation };
 }
 
-function attachedCondition(state: PolicyState, { rejection }: TargetState): PolicyCondition {
+function attachedCondition(state: PolicyState, { rejection, inapplicable }: TargetState): PolicyCondition {
   const generation = observed(state.policy.metadata.generation);
   if (rejection !== undefined) {
     const { reason, message } = rejection;
@@ -50,7 +50,9 @@ function attachedCondition(state: PolicyState, { rejection }: TargetState): Poli
     const message = unenforcedMessage(state);
     return { type: "Attached", status: "False", reason: "Pending", message, ...generation };
   }
-  const message = enforcedMessage(state, parts);
+  const { parts: without = [] } = inapplicable ?? {};
+  const except = without.length === 0 ? "" : `, except ${without.join(", ")}`;
+  const message = enforcedMessage(state, parts) + except;
   return { type: "Attached", status: "True", reason: "Attached", message, ...generation };
 }
 

@@ -10,12 +10,14 @@ import { classFindings, ourClasses } from "../gateway/gateway-classes.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
 import type { PolicyState } from "../policy/policies.ts";
 import type { RouteState } from "../route/routes.ts";
+import type { StreamRouteState } from "../route/stream-routes.ts";
 import type { Finding } from "./finding.ts";
 
 /** The states of all objects that may have findings. */
 export interface ResolvedStates {
   readonly gateways: readonly GatewayState[];
   readonly routes: readonly RouteState[];
+  readonly streams: readonly StreamRouteState[];
   readonly tlsPolicies: readonly TlsPolicyState[];
   readonly policies: readonly PolicyState[];
   readonly backends: readonly BackendState[];
@@ -38,7 +40,7 @@ const objectOf = ({ object }: ObjectFindings): Resource => object;
 
 function* findingsByObject(
   { index, environment }: TranslationContext,
-  { gateways, routes, tlsPolicies, policies, backends }: ResolvedStates,
+  { gateways, routes, streams, tlsPolicies, policies, backends }: ResolvedStates,
 ): Iterable<ObjectFindings> {
   for (const object of ourClasses(index.resources.GatewayClass)) {
     yield { object, findings: classFindings(object, environment) };
@@ -49,7 +51,7 @@ function* findingsByObject(
       yield { object: set, findings: [...ofSet, ...own.flatMap((listener) => listener.findings)] };
     }
   }
-  for (const { route, parents, rules } of routes) {
+  for (const { route, parents, rules } of [...routes, ...streams]) {
     yield { object: route, findings: [...rejections(parents), ...rules.flatMap(({ findings }) => findings)] };
   }
   for (const { policy, targets, findings } of tlsPolicies) {

@@ -1,4 +1,4 @@
-/** The statuses of HTTPRoutes and GRPCRoutes, with an entry per parent of this controller. */
+/** The statuses of routes, with an entry per parent of this controller. */
 import type { RouteKind } from "@gatewayproxy/runtime/route-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { controllerName } from "../../api/names.ts";
@@ -10,18 +10,23 @@ import { conditionFrom, type Finding, joinMessages, observed } from "./finding.t
 import { findingsOf, findingsWithoutEffect } from "./findings-table.ts";
 import { nameKey } from "../index/object-names.ts";
 import { decisionOf, isWhollyShadowed, type ResolvedConflicts } from "../route/route-conflicts.ts";
-import { routeOf, type RouteState } from "../route/routes.ts";
+import { type AnyRouteState, routeOf, type RouteState } from "../route/routes.ts";
+import type { StreamConflicts } from "../route/stream-conflicts.ts";
+import type { StreamRouteState } from "../route/stream-routes.ts";
 import type { RuleState } from "../route/rules.ts";
 
+/** Returns the conditions of a route at a parent for what it loses to other routes. Each is only present with status True. */
+type ConflictConditions<State extends AnyRouteState> = (state: State, parent: ParentState) => readonly RouteCondition[];
+
 /** Returns a status for each route of a kind. A route may have several states. */
-export function* routeStatuses(
-  states: readonly RouteState[],
+export function* routeStatuses<State extends AnyRouteState>(
+  states: readonly State[],
   kind: RouteKind,
-  conflicts: ResolvedConflicts,
+  conflictConditions: ConflictConditions<State>,
 ): Steps<RouteStatus[]> {
   const ofKind = states.filter(({ route }) => route.kind === kind);
   const parents = yield* eachObject(ofKind, routeOf, (state) => {
-    return { route: state.route, own: parentStatuses(state, conflicts) };
+    return { route: state.route, own: parentStatuses(state, conflictConditions) };
   });
   return Array.from(Map.groupBy(parents, ({ route }) => nameKey(route)).values(), (ofRoute) => {
     const { namespace = "", name = "" } = ofRoute[0]?.route.metadata ?? {};
@@ -29,28 +34,31 @@ export function* routeStatuses(
   });
 }
 
-function parentStatuses(state: RouteState, conflicts: ResolvedConflicts): RouteStatus["parents"] {
+function parentStatuses<State extends AnyRouteState>(
+  state: State,
+  conflictConditions: ConflictConditions<State>,
+): RouteStatus["parents"] {
   const resolved = resolvedCondition(state);
   return state.parents.map((parent) => ({
     parentRef: parent.parentRef,
     controllerName,
-    conditions: [...routeConditions(state, parent, resolved), ...shadowedCondition(state, parent, conflicts)],
+    conditions: [...routeConditions(state, parent, resolved), ...conflictConditions(state, parent)],
   }));
 }
 
 /** Returns why a parent does not accept the route. No parent accepts a route without a valid rule. */
-function acceptanceFindings(state: RouteState, parent: ParentState): readonly Finding<NotAcceptedReason>[] {
+function acceptanceFindings(state: AnyRouteState, parent: ParentState): readonly Finding<NotAcceptedReason>[] {
   if (parent.rejection !== undefined) return [parent.rejection];
   return state.isSupported ? [] : state.rules.flatMap(rejectionsOf);
 }
 
 /** Returns why a rule is not served. */
-function rejectionsOf({ findings }: RuleState): readonly Finding<InvalidRuleReason>[] {
+function rejectionsOf({ findings }: Pick<RuleState, "findings">): readonly Finding<InvalidRuleReason>[] {
   return findingsOf("Rule", "Accepted", findings);
 }
 
 /** The same condition for all parents, since a route has up to 256 references. */
-function resolvedCondition({ route, rules }: RouteState): RouteCondition {
+function resolvedCondition({ route, rules }: AnyRouteState): RouteCondition {
   const resolved = { type: "ResolvedRefs", reason: "ResolvedRefs", message: "all references are resolved" } as const;
   return conditionFrom(
     resolved,
@@ -59,7 +67,11 @@ function resolvedCondition({ route, rules }: RouteState): RouteCondition {
   );
 }
 
-function routeConditions(state: RouteState, parent: ParentState, resolved: RouteCondition): readonly RouteCondition[] {
+function routeConditions(
+  state: AnyRouteState,
+  parent: ParentState,
+  resolved: RouteCondition,
+): readonly RouteCondition[] {
   const { generation } = state.route.metadata;
   const findings = acceptanceFindings(state, parent);
   const unsupported = state.rules.flatMap((rule) => findingsWithoutEffect("Rule", rule.findings));
@@ -87,18 +99,27 @@ function routeConditions(state: RouteState, parent: ParentState, resolved: Route
   return conditions;
 }
 
-/** Returns a condition that is only present with status True. */
-function shadowedCondition(
-  state: RouteState,
-  { attachments }: ParentState,
-  conflicts: ResolvedConflicts,
-): readonly RouteCondition[] {
-  const verdicts = conflicts.verdicts(state, attachments);
-  if (verdicts.length === 0) return [];
-  const type = isWhollyShadowed(state, verdicts) ? "Shadowed" : "PartiallyShadowed";
-  const message = conflicts.describeForOwner(state, verdicts);
-  const { generation } = state.route.metadata;
-  return [{ type, status: "True", reason: decisionOf(verdicts), message, ...observed(generation) }];
+/** For HTTPRoutes and GRPCRoutes. */
+export function requestConflictConditions(conflicts: ResolvedConflicts): ConflictConditions<RouteState> {
+  return (state, { attachments }) => {
+    const verdicts = conflicts.verdicts(state, attachments);
+    if (verdicts.length === 0) return [];
+    const type = isWhollyShadowed(state, verdicts) ? "Shadowed" : "PartiallyShadowed";
+    const message = conflicts.describeForOwner(state, verdicts);
+    const { generation } = state.route.metadata;
+    return [{ type, status: "True", reason: decisionOf(verdicts), message, ...observed(generation) }];
+  };
+}
+
+/** For TLSRoutes, TCPRoutes and UDPRoutes. */
+export function streamConflictConditions(conflicts: StreamConflicts): ConflictConditions<StreamRouteState> {
+  return (state, { attachments }) => {
+    const loss = conflicts.lossOf(state, attachments);
+    if (loss === undefined) return [];
+    const { isWhole, reason, message } = loss;
+    const type = isWhole ? "Shadowed" : "PartiallyShadowed";
+    return [{ type, status: "True", reason, message, ...observed(state.route.metadata.generation) }];
+  };
 }
 
 /** The API requires Accepted True at a listener that is not programmed, so the message reports such listeners. */

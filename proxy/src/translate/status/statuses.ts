@@ -7,23 +7,32 @@ import { gatewayClassStatuses } from "../gateway/gateway-classes.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
 import { compareText } from "../index/object-names.ts";
 import type { ResolvedConflicts } from "../route/route-conflicts.ts";
-import type { RoutesByListener } from "../route/routes.ts";
+import type { ListenerRoutes } from "../route/routes.ts";
+import type { StreamConflicts } from "../route/stream-conflicts.ts";
 import { backendStatus } from "./backend-status.ts";
 import { backendTlsPolicyStatus, gatewaysByService } from "./backend-tls-status.ts";
 import { gatewayStatus } from "./gateway-status.ts";
 import { listenerSetStatus } from "./listener-set-status.ts";
 import { policyStatus } from "./policy-status.ts";
 import type { ResolvedStates } from "./problems.ts";
-import { routeStatuses } from "./route-status.ts";
+import { requestConflictConditions, routeStatuses, streamConflictConditions } from "./route-status.ts";
+
+/** What routes lose to others. */
+interface RouteConflictsOfAll {
+  readonly conflicts: ResolvedConflicts;
+  readonly streamConflicts: StreamConflicts;
+}
 
 /** Returns the statuses, those of each kind sorted by namespace and name. A step for each object. */
 export function* statusesOf(
   { index, environment }: TranslationContext,
-  { gateways, routes, tlsPolicies, policies, backends }: ResolvedStates,
-  attached: RoutesByListener,
-  conflicts: ResolvedConflicts,
+  { gateways, routes, streams, tlsPolicies, policies, backends }: ResolvedStates,
+  attached: ListenerRoutes,
+  { conflicts, streamConflicts }: RouteConflictsOfAll,
 ): Steps<Statuses> {
-  const users = yield* gatewaysByService(routes, index.isPermitted);
+  const users = yield* gatewaysByService([...routes, ...streams], index.isPermitted);
+  const requestLosses = requestConflictConditions(conflicts);
+  const streamLosses = streamConflictConditions(streamConflicts);
   const ofSets = yield* eachObject(gateways, gatewayOf, (state) =>
     state.sets.map((set) => listenerSetStatus(set, state, attached)),
   );
@@ -32,8 +41,11 @@ export function* statusesOf(
     gatewayClasses: gatewayClassStatuses(index.resources.GatewayClass, environment),
     gateways: yield* eachObject(gateways, gatewayOf, (state) => gatewayStatus(state, attached)),
     listenerSets: ofSets.flat().sort(byName),
-    httpRoutes: (yield* routeStatuses(routes, "HTTPRoute", conflicts)).sort(byName),
-    grpcRoutes: (yield* routeStatuses(routes, "GRPCRoute", conflicts)).sort(byName),
+    httpRoutes: (yield* routeStatuses(routes, "HTTPRoute", requestLosses)).sort(byName),
+    grpcRoutes: (yield* routeStatuses(routes, "GRPCRoute", requestLosses)).sort(byName),
+    tlsRoutes: (yield* routeStatuses(streams, "TLSRoute", streamLosses)).sort(byName),
+    tcpRoutes: (yield* routeStatuses(streams, "TCPRoute", streamLosses)).sort(byName),
+    udpRoutes: (yield* routeStatuses(streams, "UDPRoute", streamLosses)).sort(byName),
     backendTlsPolicies: ofTlsPolicies.sort(byName),
     proxyPolicies: (yield* eachObject(policies, policyOf, policyStatus)).sort(byName),
     backends: (yield* eachObject(backends, ({ resource }) => resource, backendStatus)).sort(byName),

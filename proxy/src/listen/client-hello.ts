@@ -1,0 +1,188 @@
+/**
+ * Reads the first message of a TLS connection, the ClientHello (RFC 8446 §4.1.2, RFC 5246 §7.4.1.2), for its server name and
+ * its protocols, without consuming it. It may be in several records, each in any number of packets. Unknown extensions are
+ * skipped, so that values that clients send at random (GREASE, RFC 8701) are. With Encrypted Client Hello the name is that of
+ * the outer message, which the client has chosen to be seen.
+ */
+import type { FirstBytes } from "./first-bytes.ts";
+
+/** What the ClientHello says. */
+export interface ClientHello {
+  readonly kind: "hello";
+  /** The server name (SNI, RFC 6066 §3) in lower case; empty if there is none. */
+  readonly serverName: string;
+  /** The protocols of ALPN (RFC 7301) in the order of the client, as latin1 text. */
+  readonly protocols: readonly string[];
+}
+
+/** The connection does not begin with a ClientHello. */
+export interface NoClientHello {
+  readonly kind: "invalid";
+  /** For the log: what was found. */
+  readonly reason: string;
+  /** Whether it begins as TLS does, so that its client understands an alert. */
+  readonly isTls: boolean;
+}
+
+/** The most bytes of a ClientHello. Those of browsers have up to 2 KiB, with keys of post-quantum algorithms. */
+export const maxHelloBytes = 16 * 1024;
+/** The most records that a ClientHello may be in, which bounds their headers. */
+const maxRecords = 64;
+
+const handshakeRecord = 22;
+const clientHello = 1;
+const recordHeaderBytes = 5;
+const messageHeaderBytes = 4;
+const serverNameExtension = 0;
+const alpnExtension = 16;
+const hostNameType = 0;
+
+/** Reads the first bytes of a connection. Consumes none. Needs at most `maxHelloBytes`, and the headers of 64 records. */
+export function readClientHello(bytes: Buffer): FirstBytes<ClientHello | NoClientHello> {
+  const message = joinRecords(bytes);
+  if (message === undefined) return undefined;
+  const value = Buffer.isBuffer(message) ? parseHello(message) : message;
+  return { value, consumed: 0 };
+}
+
+/** Returns the message with its header, undefined if more bytes are needed. */
+function joinRecords(bytes: Buffer): Buffer | NoClientHello | undefined {
+  const parts: Buffer[] = [];
+  let held = 0;
+  let length: number | undefined;
+  let at = 0;
+  for (let record = 0; record < maxRecords; record++) {
+    const fault = faultOfHeader(bytes.subarray(at, at + recordHeaderBytes), at > 0);
+    if (fault !== undefined) return fault;
+    if (bytes.length - at < recordHeaderBytes) return undefined;
+    const recordLength = bytes.readUInt16BE(at + 3);
+    if (recordLength === 0) return invalid("an empty record", true);
+    const part = bytes.subarray(at + recordHeaderBytes, at + recordHeaderBytes + recordLength);
+    parts.push(part);
+    held += part.length;
+    // By the first byte, another message is rejected before the rest of it is read.
+    const first = parts[0]?.[0];
+    if (first !== undefined && first !== clientHello) return invalid("a handshake without a ClientHello", true);
+    if (length === undefined && held >= messageHeaderBytes) {
+      length = messageHeaderBytes + joined(parts).readUIntBE(1, 3);
+      if (length > maxHelloBytes) return invalid(`a ClientHello of ${length} bytes`, true);
+    }
+    // Bytes behind the message belong to the next one, which a client sends after our ServerHello, except for early data.
+    if (length !== undefined && held >= length) return joined(parts).subarray(0, length);
+    if (part.length < recordLength) return undefined;
+    at += recordHeaderBytes + recordLength;
+  }
+  return invalid(`a ClientHello in more than ${maxRecords} records`, true);
+}
+
+function joined(parts: readonly Buffer[]): Buffer {
+  const [only] = parts;
+  return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts);
+}
+
+/** @param isLater whether a record of TLS came before. */
+function faultOfHeader(header: Buffer, isLater: boolean): NoClientHello | undefined {
+  const [type, major] = header;
+  if (type !== undefined && type !== handshakeRecord) return invalid("no handshake of TLS", isLater);
+  // Clients send 3.1, and 3.3 in later records; the version proper is in the message (RFC 8446 §5.1).
+  if (major !== undefined && major !== 3) return invalid("no handshake of TLS", isLater);
+  return undefined;
+}
+
+function invalid(reason: string, isTls: boolean): NoClientHello {
+  return { kind: "invalid", reason, isTls };
+}
+
+/** Thrown where a length in the message exceeds the bytes that follow it. */
+class Malformed extends Error {}
+
+/** Takes the fields of a message one by one. */
+class Fields {
+  readonly #bytes: Buffer;
+  #at = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  get isAtEnd(): boolean {
+    return this.#at === this.#bytes.length;
+  }
+
+  number(bytes: 1 | 2): number {
+    return this.take(bytes).readUIntBE(0, bytes);
+  }
+
+  /** Takes as many bytes as the number before them says. */
+  vector(lengthBytes: 1 | 2): Buffer {
+    return this.take(this.number(lengthBytes));
+  }
+
+  take(length: number): Buffer {
+    if (length > this.#bytes.length - this.#at) throw new Malformed();
+    this.#at += length;
+    return this.#bytes.subarray(this.#at - length, this.#at);
+  }
+}
+
+function parseHello(message: Buffer): ClientHello | NoClientHello {
+  try {
+    return helloOf(new Fields(message.subarray(messageHeaderBytes)));
+  } catch (error) {
+    if (error instanceof Malformed) return invalid("a malformed ClientHello", true);
+    throw error;
+  }
+}
+
+function helloOf(fields: Fields): ClientHello {
+  // Version and random.
+  fields.take(2 + 32);
+  // Session id, ciphers, compression methods.
+  fields.vector(1);
+  fields.vector(2);
+  fields.vector(1);
+  let serverName = "";
+  let protocols: readonly string[] = [];
+  // TLS 1.2 has clients without extensions.
+  const extensions = new Fields(fields.isAtEnd ? Buffer.alloc(0) : fields.vector(2));
+  if (!fields.isAtEnd) throw new Malformed();
+  const seen = new Set<number>();
+  while (!extensions.isAtEnd) {
+    const type = extensions.number(2);
+    const content = extensions.vector(2);
+    // RFC 8446 §4.2: of each type there is one. Two names would be one for us and one for the server.
+    if (seen.has(type)) throw new Malformed();
+    seen.add(type);
+    if (type === serverNameExtension) serverName = nameOf(new Fields(content));
+    if (type === alpnExtension) protocols = protocolsOf(new Fields(content));
+  }
+  return { kind: "hello", serverName, protocols };
+}
+
+/** RFC 6066 §3: a list with one name of each type, of which there is one. */
+function nameOf(content: Fields): string {
+  const names = new Fields(content.vector(2));
+  if (!content.isAtEnd || names.isAtEnd) throw new Malformed();
+  let hostName = "";
+  while (!names.isAtEnd) {
+    const type = names.number(1);
+    const name = names.vector(2);
+    if (type !== hostNameType) continue;
+    if (hostName !== "" || name.length === 0 || !isHostName(name)) throw new Malformed();
+    hostName = name.toString("latin1").toLowerCase();
+  }
+  return hostName.endsWith(".") ? hostName.slice(0, -1) : hostName;
+}
+
+/** Whether it is visible ASCII without characters that end a name elsewhere: names are looked up, logged and compared. */
+function isHostName(name: Buffer): boolean {
+  return name.length <= 255 && name.every((byte) => byte > 0x20 && byte < 0x7f);
+}
+
+function protocolsOf(content: Fields): readonly string[] {
+  const list = new Fields(content.vector(2));
+  if (!content.isAtEnd) throw new Malformed();
+  const protocols: string[] = [];
+  while (!list.isAtEnd) protocols.push(list.vector(1).toString("latin1"));
+  return protocols;
+}
