@@ -127,7 +127,7 @@ class Reflector<T> implements ObjectWatch<T> {
   isFailing = false;
   /** The resource version from which to watch; undefined if the objects must be listed first. */
   #version: string | undefined;
-  /** The newest version that the API server has told; undefined if its next state may be older. */
+  /** The newest known version; undefined if the next state of the API server may be older. */
   #newest: string | undefined;
   /** Whether the last watch ended in another way than by the API server, so that another one may be there now. */
   #isInterrupted = false;
@@ -317,7 +317,7 @@ class Reflector<T> implements ObjectWatch<T> {
     });
   }
 
-  /** Records a version that the API server has told. Throws `OlderState` if it is older than the newest one. */
+  /** Records a version of the API server. Throws `OlderState` if it is older than the newest one. */
   #reach(version: string, isSeen = true): void {
     if (this.#newest !== undefined && isOlder(version, this.#newest)) throw new OlderState(version, this.#newest);
     if (isSeen) this.#newest = version;

@@ -43,7 +43,7 @@ test("the name for the provider decides, then an alias of the client, then the n
     withCost({ ...usage, model }, ai(prices, fields), client).cost;
   expect(cost({ model: "a" }, "b", "c")).toBe(1_000);
   expect(cost({ model: "x", models: [{ name: "b", as: "x" }] }, "b", "c")).toBe(2_000);
-  // Nobody but the operator has chosen this model.
+  // Only the operator has chosen this model.
   expect(cost({ model: "x" }, "b", "c")).toBe(3_000);
   expect(cost({}, "b", "c")).toBe(2_000);
   expect(cost({}, undefined, "c")).toBe(3_000);
