@@ -24,13 +24,13 @@ const prices = `currency: USD, prices: { ${priceList.join(", ")} }`;
 /** 600 × 0.25 + 400 × 0.025 + 100 × 2 micro-units. */
 const cost = 360;
 
-async function serve(entries: readonly string[], ai = prices): Promise<TestGateway> {
+async function serve(entries: readonly string[], ai = prices, settings = ""): Promise<TestGateway> {
   const backend = await startBackend((incoming, response) => {
     incoming.resume();
     response.writeHead(200, { "content-type": "application/json" });
     response.end(JSON.stringify({ model: "priced-2026-01-01", usage }));
   });
-  return await startGatewayTo("openai", backend.port, entries, ai);
+  return await startGatewayTo("openai", backend.port, entries, ai, "", {}, settings);
 }
 
 async function ask(gateway: TestGateway, model: string | undefined, path = "/v1/chat/completions") {
@@ -91,6 +91,15 @@ test("a model has the price of its name for the provider, or else of its alias",
   expect(await ask(gateway, "free")).toMatchObject({ status: 200 });
   expect(gateway.records.at(-1)?.usage).toMatchObject({ cost: 0 });
   expect(await ask(gateway, "bare")).toMatchObject({ status: 403 });
+});
+
+test("a client cannot choose the price of a prescribed model by the name of another one", async () => {
+  const ask403 = async (ai: string): Promise<void> => {
+    const gateway = await serve(["{ spend: '1', unit: Hours }"], ai, "model: secret");
+    for (const model of ["free", "tiny", "secret"]) expect(await ask(gateway, model)).toMatchObject({ status: 403 });
+  };
+  await ask403(prices);
+  await ask403("prices: { free: { input: '0', output: '0' } }");
 });
 
 test("a fraction of a micro-unit is rounded up for each response", async () => {

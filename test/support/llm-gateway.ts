@@ -25,7 +25,11 @@ export async function startLlmGateway(provider: Provider, local: readonly string
   return { gateway: await startGatewayTo(provider, mock.port, local), mock };
 }
 
-/** The same in front of another server on this machine. @param ai, rule further fields of `spec.ai` and of the rule, as flow YAML. */
+/**
+ * The same in front of another server on this machine.
+ *
+ * @param ai, rule, settings further fields of `spec.ai`, of the rule, and of the provider, as flow YAML.
+ */
 export function startGatewayTo(
   provider: Provider,
   port: number,
@@ -33,12 +37,13 @@ export function startGatewayTo(
   ai = "",
   rule = "",
   options: TestGatewayOptions = {},
+  settings = "",
 ): Promise<TestGateway> {
   const backend = `
 apiVersion: gatewayproxy.dev/v1alpha1
 kind: Backend
 metadata: { name: llm, namespace: default }
-spec: { ai: { provider: { ${provider}: {} }, host: 127.0.0.1, port: ${port}, ${ai} } }
+spec: { ai: { provider: { ${provider}: { ${settings} } }, host: 127.0.0.1, port: ${port}, ${ai} } }
 `;
   const route = routeManifest("chat", [
     `{ ${rule} backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }] }`,

@@ -340,7 +340,7 @@ const aiFields = strictObject({
   prices: prices
     .optional()
     .describe(
-      "Prices by model, for limits by spend, for `llm.cost` of expressions, and for the cost in the access log and metrics. A model has the price of its name for the provider, or else of the name that the client used. Prices are decimal numbers as text.",
+      "Prices by model, for limits by spend, for `llm.cost` of expressions, and for the cost in the access log and metrics. A model has the price of its name for the provider, or else of its name in `models`. Prices are decimal numbers as text.",
     ),
   currency: text("a currency code of three upper case letters such as USD (ISO 4217)", {
     max: 3,

@@ -383,8 +383,26 @@ describe("an API server that", () => {
     await settle();
     expect(names()).toEqual(["default/a"]);
     (await nextOf(server, clock)).respond(404, {});
+    const check = await nextOf(server, clock);
+    expect(check.url.pathname).toBe("/version");
+    check.respond(200, { major: "1", minor: "36" });
     await vi.waitFor(() => expect(watch.state).toEqual({ kind: "absent" }));
     expect(names()).toEqual([]);
+  });
+
+  test("is away behind a load balancer that responds with 404 loses none of its objects", async () => {
+    const { server, clock, stream, watch, names } = await synced();
+    stream.end();
+    for (const path of [undefined, undefined, undefined, "/version", undefined, "/version"]) {
+      const call = await nextOf(server, clock);
+      if (path !== undefined) expect(call.url.pathname).toBe(path);
+      call.respond(404, { message: "no route matched" });
+    }
+    await vi.waitFor(() => expect(watch.isFailing).toBe(true));
+    expect([watch.state.kind, names()]).toEqual(["synced", ["default/a"]]);
+    (await nextOf(server, clock)).respond(200, listOf(12, [configMap("b", 12)]));
+    expect((await server.next()).isWatch).toBe(true);
+    expect([watch.isFailing, names()]).toEqual([false, ["default/b"]]);
   });
 
   test("forbids it leaves its message in the state", async () => {

@@ -127,7 +127,7 @@ class Reflector<T> implements ObjectWatch<T> {
   isFailing = false;
   /** The resource version from which to watch; undefined if the objects must be listed first. */
   #version: string | undefined;
-  /** The newest version that the API server has told; undefined if its next state may be older. */
+  /** The newest known version; undefined if the next state of the API server may be older. */
   #newest: string | undefined;
   /** Whether the last watch ended in another way than by the API server, so that another one may be there now. */
   #isInterrupted = false;
@@ -181,7 +181,7 @@ class Reflector<T> implements ObjectWatch<T> {
       if (this.#ended.signal.aborted) return 0;
       this.#isInterrupted = true;
       this.isFailing = !(error instanceof ApiFailure && (error.status === 404 || error.status === 410));
-      const waitMs = this.#delayAfterFailure(error);
+      const waitMs = await this.#delayAfterFailure(error);
       log.debug({ path, err: error, waitMs }, "watch failed; trying again");
       return waitMs;
     }
@@ -200,7 +200,7 @@ class Reflector<T> implements ObjectWatch<T> {
   }
 
   /** Updates the state after a failure and returns the delay before the next attempt, in ms. */
-  #delayAfterFailure(error: unknown): number {
+  async #delayAfterFailure(error: unknown): Promise<number> {
     if (error instanceof OlderState) this.#forgetVersions();
     if (!(error instanceof ApiFailure)) return this.#logRetry(error, this.#backoff.next());
     switch (error.status) {
@@ -228,18 +228,34 @@ class Reflector<T> implements ObjectWatch<T> {
     return waitMs;
   }
 
-  #delayAfterMissing(): number {
+  async #delayAfterMissing(): Promise<number> {
     this.#version = undefined;
     this.#pathIndex++;
     // The API server may serve another version of the kind, which is tried at once.
     if (this.#pathIndex % this.#options.paths.length !== 0) return 0;
     this.#missingCount++;
-    if (this.state.kind !== "synced" || this.#missingCount >= missingLimit) {
+    const isMissing =
+      this.state.kind !== "synced" || (this.#missingCount >= missingLimit && (await this.#isApiServer()));
+    if (isMissing) {
       this.#objects.clear();
       this.objects.clear();
       this.#setState({ kind: "absent" });
     }
     return slowRetryMs * (0.5 + this.#options.random() / 2);
+  }
+
+  /**
+   * Whether an API server responds: a load balancer whose API servers are away may respond with 404, too, and the objects must then
+   * stay. An API server responds to this path with its version, or with a status if that is forbidden.
+   */
+  async #isApiServer(): Promise<boolean> {
+    const request = this.#options.connection.requestJson({ path: "/version", signal: this.#ended.signal });
+    const isApiServer = await request.then(
+      ({ json }) => isObject(json) && (typeof json["major"] === "string" || json["kind"] === "Status"),
+      () => false,
+    );
+    this.isFailing = !isApiServer;
+    return isApiServer;
   }
 
   #setState(state: WatchState): void {
@@ -317,7 +333,7 @@ class Reflector<T> implements ObjectWatch<T> {
     });
   }
 
-  /** Records a version that the API server has told. Throws `OlderState` if it is older than the newest one. */
+  /** Records a version of the API server. Throws `OlderState` if it is older than the newest one. */
   #reach(version: string, isSeen = true): void {
     if (this.#newest !== undefined && isOlder(version, this.#newest)) throw new OlderState(version, this.#newest);
     if (isSeen) this.#newest = version;

@@ -33,7 +33,7 @@ test("without prices of cached input it costs as much as input", () => {
   expect(costOf({ cachedInputTokens: 400, cacheCreationTokens: 600 }, { input, output } as typeof price)).toBe(450);
 });
 
-test("the name for the provider decides, then that of the client, then that of the response", () => {
+test("the name for the provider decides, then an alias of the client, then the name in the response", () => {
   const prices = {
     a: { input: 1_000_000, output: 0 },
     b: { input: 2_000_000, output: 0 },
@@ -42,7 +42,9 @@ test("the name for the provider decides, then that of the client, then that of t
   const cost = (fields: Partial<AiBackend>, client: string | undefined, model: string) =>
     withCost({ ...usage, model }, ai(prices, fields), client).cost;
   expect(cost({ model: "a" }, "b", "c")).toBe(1_000);
-  expect(cost({ model: "x" }, "b", "c")).toBe(2_000);
+  expect(cost({ model: "x", models: [{ name: "b", as: "x" }] }, "b", "c")).toBe(2_000);
+  // Only the operator has chosen this model.
+  expect(cost({ model: "x" }, "b", "c")).toBe(3_000);
   expect(cost({}, "b", "c")).toBe(2_000);
   expect(cost({}, undefined, "c")).toBe(3_000);
   expect(cost({}, "x", "y")).toBeUndefined();

@@ -3,17 +3,19 @@ import type { AiBackend, ModelPrice } from "../ir/snapshot.ts";
 import type { TokenUsage } from "../ir/usage.ts";
 
 /** The parts of an `ai` Backend on which prices depend. */
-export type PricedBackend = Pick<AiBackend, "model" | "prices" | "currency">;
+export type PricedBackend = Pick<AiBackend, "model" | "models" | "prices" | "currency">;
 
 /** Prices are for this many tokens. */
 const tokensOfPrice = 1_000_000n;
 
 /**
- * Returns the price of a request's model: by the name that the provider gets, or else by the one that the client used; undefined
- * if the Backend has neither.
+ * Returns the price of a request's model: by the name that the provider gets, or else, of a Backend with `models`, by the one that
+ * the client used. The name of the client does not decide the price of a prescribed model, since the client could choose the
+ * lowest. Undefined if the Backend has no price for it.
  */
 export function priceOf(ai: PricedBackend | undefined, clientModel: string | undefined): ModelPrice | undefined {
-  return priceByName(ai, ai?.model ?? clientModel) ?? priceByName(ai, clientModel);
+  const price = priceByName(ai, ai?.model ?? clientModel);
+  return price ?? (ai?.models === undefined ? undefined : priceByName(ai, clientModel));
 }
 
 function priceByName(ai: PricedBackend | undefined, model: string | undefined): ModelPrice | undefined {

@@ -97,8 +97,8 @@ export class ProviderStates {
     for (const { failover } of Object.values(backends)) {
       for (const { backend: key } of failover?.providers ?? []) {
         const backend = backends[key];
-        if (backend !== undefined)
-          figures.set(key, this.of(providerIdentity(backend), backend.namespace).report(nowMs));
+        if (backend === undefined) continue;
+        figures.set(key, this.of(providerIdentity(backend), backend.namespace).report(nowMs));
       }
     }
     return figures;

@@ -22,7 +22,7 @@ export const maxUnits = 0xffff_ffff;
  */
 export function unitsOf(cost: Expression | undefined, view: RequestView, target: string): number | undefined {
   const value = cost?.tryEvaluate(view, view.work?.allowanceOf(target));
-  const units = typeof value === "string" && value !== "" ? Math.ceil(Number(value)) : Number.NaN;
+  const units = typeof value === "string" && value.trim() !== "" ? Math.ceil(Number(value)) : Number.NaN;
   return units >= 0 ? Math.min(units, maxUnits) : undefined;
 }
 

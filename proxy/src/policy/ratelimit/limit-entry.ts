@@ -142,7 +142,7 @@ const maxAmount = 2 ** 31 - 1;
  * or no number. Fractions are rounded down. Spend is given in the currency, and rounded to micro-units.
  */
 function amountOf(value: string | undefined, { counts, window }: LocalLimit): number | undefined {
-  const given = value === undefined || value === "" ? Number.NaN : Number(value);
+  const given = value === undefined || value.trim() === "" ? Number.NaN : Number(value);
   const amount = counts === "spend" ? microUnitsNear(given) : Math.floor(given);
   return amount >= 0 ? Math.min(amount, counts === "spend" ? maxSpend(window?.kind) : maxAmount) : undefined;
 }

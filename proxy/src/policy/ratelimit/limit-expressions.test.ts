@@ -133,6 +133,12 @@ describe("cost", () => {
     expect(allowed(set.decide(withHeaders({ "x-cost": value }), 0)).state?.remaining).toBe(10 - expected);
   });
 
+  test.each(["", " ", "\u00a0"])("of a blank text is 1, and a limit of it the constant (%j)", (blank) => {
+    const text = '"x-cost" in request.headers ? request.headers["x-cost"] : 5';
+    const set = limiter(requestsLimit({ amount: 10, cost: text, amountFrom: text }));
+    expect(allowed(set.decide(withHeaders({ "x-cost": blank }), 0)).state).toMatchObject({ limit: 10, remaining: 9 });
+  });
+
   test("a request that costs more than remains is denied, and cheaper ones pass", () => {
     const set = limiter(requestsLimit({ amount: 10, cost }));
     allowed(set.decide(withHeaders({ "x-cost": "7" }), 0));

@@ -137,7 +137,6 @@ function aiBackend(resource: BackendResource, spec: ProviderSpec, read: SecretRe
   const ai: AiBackend = {
     provider,
     ...(model === undefined ? {} : { model }),
-    ...(spec.models !== undefined && { models: spec.models.map(({ name, as = name }) => ({ name, as })) }),
     ...(pathPrefix === undefined || pathPrefix === "" ? {} : { pathPrefix }),
     ...azureSettings(spec.provider.azure),
     ...credentialsOf(spec, read),
@@ -163,9 +162,10 @@ function publicHost(provider: AiBackend["provider"], { provider: { bedrock } }: 
   return `bedrock-runtime.${bedrock.region}.amazonaws.com${bedrock.region.startsWith("cn-") ? ".cn" : ""}`;
 }
 
-/** Returns the prices of a Backend in the form of the snapshot. */
-export function pricingOf({ prices, currency }: AiSpec): Pick<AiBackend, "prices" | "currency"> {
+/** Returns the prices of a Backend, and the models to which they apply, in the form of the snapshot. */
+export function pricingOf({ models, prices, currency }: AiSpec): Pick<AiBackend, "models" | "prices" | "currency"> {
   return {
+    ...(models !== undefined && { models: models.map(({ name, as = name }) => ({ name, as })) }),
     ...(prices !== undefined && { prices: pricesOf(prices) }),
     ...(currency !== undefined && { currency }),
   };
