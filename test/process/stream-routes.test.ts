@@ -43,7 +43,7 @@ spec:
   traffic: { rateLimit: { local: [${local.join(", ")}] } }
 `;
 
-async function listen<S extends Server>(server: S): Promise<number> {
+async function listen(server: Server): Promise<number> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   onTestFinished(() => void server.close());
@@ -144,7 +144,7 @@ describe("a TCPRoute", () => {
   });
 
   test("SIGTERM: open connections go on until the drain timeout, new ones are refused, exit 0", async () => {
-    const { port, proxy } = await start("", ["--drain-timeout", "2s", "--drain-delay", "0s", "--workers", "2"]);
+    const { port, proxy } = await start("", ["--drain-timeout", "4s", "--drain-delay", "0s", "--workers", "2"]);
     const client = open(port);
     expect(await firstText(client)).toBe("tcp ");
     proxy.kill("SIGTERM");
@@ -375,5 +375,5 @@ describe("a UDPRoute", () => {
     }
     expect([...sources.values()].map(({ size }) => size)).toEqual(clients.map(() => 1));
     expect(await proxy.exited).toBe(0);
-  });
+  }, 60_000);
 });

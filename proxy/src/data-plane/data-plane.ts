@@ -535,9 +535,10 @@ export class DataPlane {
 
   #retire(key: string, open: OpenBind): void {
     this.#binds.delete(key);
+    const drained = open.server.drain().then(() => open.streams.drain());
     this.#retired.set(
       open,
-      open.server.drain().finally(() => this.#retired.delete(open)),
+      drained.finally(() => this.#retired.delete(open)),
     );
   }
 }

@@ -225,9 +225,9 @@ export class StreamConnection implements HeldStream, SecuredStream {
     const { socket } = this.#accepted.client;
     this.#end(reason);
     // Where TLS is passed on, the gateway has no part in the handshake: an alert would be one of the backend.
+    const isTlsServer = this.#accepted.hello !== undefined && !this.#place.passesTls;
     if (this.#isSecured) this.#socket.destroy();
-    else if (!this.#place.passesTls && this.#accepted.hello !== undefined && alert !== undefined)
-      closeWithAlert(socket, alert, this.#services.clock);
+    else if (isTlsServer && alert !== undefined) closeWithAlert(socket, alert, this.#services.clock);
     else abort(socket);
     return false;
   }
