@@ -143,7 +143,7 @@ describe("a TCPRoute", () => {
     expect(await ended(proxy, "RouteChanged")).toMatchObject({ route: "TCPRoute/default/r" });
   });
 
-  test("SIGTERM: open connections go on until the drain timeout, new ones are refused, exit 0", async () => {
+  test("SIGTERM: open connections go on until the drain timeout, new ones are rejected, exit 0", async () => {
     const { port, proxy } = await start("", ["--drain-timeout", "4s", "--drain-delay", "0s", "--workers", "2"]);
     const client = open(port);
     expect(await firstText(client)).toBe("tcp ");
@@ -223,10 +223,10 @@ stringData:
     expect(await openTls(port, "b.end.test")).toBe("ended");
     for (const name of ["b.pass.test", "other.test", undefined]) expect(await openTls(port, name)).toBe("ECONNRESET");
     expect(await ended(proxy, "RouteNotFound")).toMatchObject({ protocol: "TLS" });
-    const refused = await proxy.logged(
+    const rejected = await proxy.logged(
       ({ serverName, reason }) => serverName === "b.pass.test" && reason !== undefined,
     );
-    expect(refused).toMatchObject({ reason: "RouteNotFound" });
+    expect(rejected).toMatchObject({ reason: "RouteNotFound" });
   });
 
   test("have limits of connections by server name", async () => {
@@ -241,13 +241,13 @@ stringData:
     const hello = await helloOf("a.pass.test");
     const slow = open(port);
     slow.setNoDelay(true);
-    const answered = firstText(slow);
+    const reply = firstText(slow);
     // Records of 16 bytes, each byte in a packet of its own.
     for (const byte of inRecords(hello, 16)) {
       slow.write(Buffer.from([byte]));
       await new Promise(setImmediate);
     }
-    expect((await answered).charCodeAt(0)).toBe(22);
+    expect((await reply).charCodeAt(0)).toBe(22);
     for (const bytes of [
       Buffer.from("GET / HTTP/1.1\r\nhost: a.pass.test\r\n\r\n"),
       // A ClientHello of 16 MiB.

@@ -127,7 +127,7 @@ export class StreamConnection implements HeldStream, SecuredStream {
     if (this.#isOver) return;
     this.#closing ??= reason;
     if (this.#relay === undefined) this.#end(reason);
-    // Neither side may take the end for that of the stream, unless nothing is under way.
+    // Neither side may take the end for that of the stream, unless no byte has come for long.
     const closeSocket = reason === "IdleTimeout" ? destroy : abort;
     if (this.#backend !== undefined) closeSocket(this.#backend);
     closeSocket(this.#socket);
