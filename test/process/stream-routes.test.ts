@@ -124,6 +124,9 @@ describe("a TCPRoute", () => {
     expect(await metric(proxy, "gateway_proxy_limit_decisions_total", 'decision="denied"')).toBe(9);
     const limits = await (await fetch(`${proxy.admin}/limits`)).text();
     expect(limits).toContain("TCPRoute/default/r");
+    expect(await (await fetch(`${proxy.admin}/config_dump`)).json()).toMatchObject({
+      policies: [{ name: "p", local: [{ counts: "connections", amount: 3 }] }],
+    });
     clients[texts.indexOf("tcp ")]?.destroy();
     await ended(proxy, "ClientClosed");
     expect(await firstText(open(port))).toBe("tcp ");
