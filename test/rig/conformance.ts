@@ -5,8 +5,9 @@
  *
  * Arguments go to the suite, such as `-run-test HTTPRouteMatching`. Without any, it tests everything that
  * `supported-features.ts` claims, and writes the official report to docs/conformance. `--experimental` uses the CRDs and
- * features of the API's experimental channel; `--grpc` reports the profile GATEWAY-GRPC in place of GATEWAY-HTTP; `--keep`
- * does not stop the cluster afterwards. Needs root and Linux. Logs are kept in the folder that is printed at the start.
+ * features of the API's experimental channel; `--grpc`, `--tls`, `--tcp` and `--udp`, alone or together, report the profiles
+ * GATEWAY-GRPC, GATEWAY-TLS, … in place of GATEWAY-HTTP; `--keep` does not stop the cluster afterwards. Needs root and
+ * Linux. Logs are kept in the folder that is printed at the start.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -55,12 +56,15 @@ const podPrefix = process.env["KUBE_RIG_POD_PREFIX"] ?? "10.243";
 const usableAddress = `${podPrefix}.255.250`;
 const unusableAddress = "192.0.2.1";
 
-const ownFlags = ["--keep", "--experimental", "--grpc"];
+/** The profiles of other routes than HTTPRoutes have flags. */
+const profileFlags = ["--grpc", "--tls", "--tcp", "--udp"];
+const ownFlags = ["--keep", "--experimental", ...profileFlags];
 const isKept = process.argv.includes("--keep");
 const channel = process.argv.includes("--experimental") ? "experimental" : "standard";
-const profile = process.argv.includes("--grpc") ? "GATEWAY-GRPC" : "GATEWAY-HTTP";
+const named = process.argv.filter((argument) => profileFlags.includes(argument)).map((flag) => flag.slice(2));
+const protocols = named.length === 0 ? ["http"] : named;
 const features = [...supportedFeatures, ...(channel === "standard" ? [] : experimentalFeatures)];
-const report = join(repository, "docs", "conformance", `${profile.toLowerCase()}-${channel}-report.yaml`);
+const report = join(repository, "docs", "conformance", `gateway-${protocols.join("-")}-${channel}-report.yaml`);
 process.exitCode = await main(process.argv.slice(2).filter((argument) => !ownFlags.includes(argument)));
 
 async function main(args: readonly string[]): Promise<number> {
@@ -132,12 +136,13 @@ function endAtSignal(kill: () => void): void {
 async function runSuite(plane: ControlPlane, args: readonly string[], logs: string): Promise<number> {
   mkdirSync(join(repository, "docs", "conformance"), { recursive: true });
   const { version } = JSON.parse(readFileSync(join(repository, "package.json"), "utf8")) as { version: string };
-  const whole = ["-conformance-profiles", profile, `-supported-features=${features.join(",")}`];
-  const named = ["-organization", "gatewayproxy", "-project", "gateway-proxy", "-url", "https://gatewayproxy.dev"];
+  const profiles = protocols.map((protocol) => `GATEWAY-${protocol.toUpperCase()}`);
+  const whole = ["-conformance-profiles", profiles.join(","), `-supported-features=${features.join(",")}`];
+  const project = ["-organization", "gatewayproxy", "-project", "gateway-proxy", "-url", "https://gatewayproxy.dev"];
   const suite = [
     ...["-test.run", "TestConformance", "-test.v", "-test.timeout", "60m", "-gateway-class", "gateway-proxy"],
     ...["-usable-address", usableAddress, "-unusable-address", unusableAddress],
-    ...[...whole, ...named, "-version", `v${version}`, "-contact", "https://gatewayproxy.dev"],
+    ...[...whole, ...project, "-version", `v${version}`, "-contact", "https://gatewayproxy.dev"],
     ...(args.length === 0 ? ["-report-output", report] : args),
   ];
   const log = join(logs, "suite.log");

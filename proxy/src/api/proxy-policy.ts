@@ -398,6 +398,18 @@ export function countsOf({
   return concurrent === undefined ? "requests" : "concurrent";
 }
 
+/** Returns the amount of an entry in units of what it counts: those of `spend` are millionths of the currency. */
+export function amountOf({
+  requests,
+  tokens,
+  concurrent,
+  connections,
+  spend: money,
+}: Partial<Pick<EntryFields, "requests" | "tokens" | "concurrent" | "connections" | "spend">>): number {
+  // The parser accepts exactly one of them.
+  return requests ?? tokens ?? concurrent ?? connections ?? (money === undefined ? 1 : microUnitsOf(money));
+}
+
 /** Returns the schema of a list of entries in which no name occurs twice. */
 function entryList<Entry extends z.ZodType<{ readonly name?: string | undefined }>>(entry: Entry) {
   return list(entry, { min: 1, max: 16 })

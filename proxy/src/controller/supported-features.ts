@@ -43,6 +43,11 @@ export const supportedFeatures: readonly string[] = [
   "HTTPRouteSchemeRedirect",
   "ListenerSet",
   "ReferenceGrant",
+  "TCPRoute",
+  "TLSRoute",
+  "TLSRouteModeMixed",
+  "TLSRouteModeTerminate",
+  "UDPRoute",
 ];
 
 /**

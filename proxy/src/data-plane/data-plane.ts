@@ -46,8 +46,7 @@ import {
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../pipeline/body/body-budget.ts";
 import { BindStreams } from "../streams/bind-streams.ts";
 import { type CompiledStreamListener, compileStreamListener } from "../streams/compiled-stream-route.ts";
-import { SessionShare } from "../streams/session-share.ts";
-import { UdpServer } from "../streams/udp-server.ts";
+import { UdpBinds } from "../streams/udp-binds.ts";
 import { defaultStreams, type StreamServices, type StreamSettings } from "../streams/stream-services.ts";
 import type { StreamObserver, StreamRecord } from "../telemetry/stream-record.ts";
 import type { LocalDenial } from "../policy/ratelimit/denial.ts";
@@ -230,11 +229,7 @@ export class DataPlane {
   readonly #bodies: BodyBudget;
   readonly #clients: ClientConnections;
   readonly #streamServices: StreamServices;
-  readonly #sessions: SessionShare;
-  /** The binds of UDP, by name. */
-  readonly #udp = new Map<string, UdpServer>();
-  /** Those that are not in the current snapshot, until they are closed. */
-  readonly #retiredUdp = new Map<UdpServer, Promise<void>>();
+  readonly #udp: UdpBinds;
   /** Undefined until a bind has relayed connections or sessions. */
   #streamSweep: Timer | undefined;
   #isLeaving = false;
@@ -271,7 +266,7 @@ export class DataPlane {
       onDenied: (record, denial) => options.observer.streamDenied?.(record, denial),
       onFault: (error) => options.faulted(error, "connection"),
     };
-    this.#sessions = new SessionShare(this.#streamServices.settings.maxSessions);
+    this.#udp = new UdpBinds(this.#streamServices);
     const resolve = options.resolveName ?? resolveName;
     this.#backends = new Backends({
       ...upstream,
@@ -320,11 +315,7 @@ export class DataPlane {
       this.#retire(key, open);
       open.streams.close("RouteChanged");
     }
-    for (const [key, server] of this.#udp) {
-      if (wanted.has(key)) continue;
-      this.#retireUdp(key, server);
-      server.destroy("RouteChanged");
-    }
+    this.#udp.keep(wanted);
     const limits: CompiledLimits = new Map();
     const compiled = await compileRoutesInSlices(
       snapshot.binds,
@@ -352,7 +343,7 @@ export class DataPlane {
   /** Returns the port on which a bind listens, also if the bind has port 0; undefined for an unknown bind. */
   portOf(address: string | undefined, port: number, transport?: "UDP"): number | undefined {
     const name = bindName({ address, port, transport });
-    return transport === undefined ? this.#binds.get(name)?.server.port : this.#udp.get(name)?.port;
+    return transport === undefined ? this.#binds.get(name)?.server.port : this.#udp.portOf(name);
   }
 
   /**
@@ -371,10 +362,10 @@ export class DataPlane {
    */
   async drain(withinMs?: number): Promise<void> {
     for (const [key, open] of this.#binds) this.#retire(key, open);
-    for (const [key, server] of this.#udp) this.#retireUdp(key, server);
+    const sessions = this.#udp.drain();
     const timer =
       withinMs === undefined ? undefined : this.#options.clock.setTimer(withinMs, () => this.#closeStreams());
-    await Promise.all([...this.#retired.values(), ...this.#retiredUdp.values()]);
+    await Promise.all([...this.#retired.values(), sessions]);
     timer?.cancel();
     await this.#abandonedResponses.drain();
     // The charges of a response are sent after it.
@@ -430,7 +421,7 @@ export class DataPlane {
     this.#abandonedResponses.close();
     for (const { server } of this.#binds.values()) server.destroy();
     for (const { server } of this.#retired.keys()) server.destroy();
-    for (const server of [...this.#udp.values(), ...this.#retiredUdp.keys()]) server.destroy("Drained");
+    this.#udp.destroy();
     this.#backends.destroy();
     this.#authenticators.close();
     this.#globalLimiter.close();
@@ -438,28 +429,15 @@ export class DataPlane {
 
   #closeStreams(): void {
     for (const { streams } of this.#retired.keys()) streams.close("Drained");
-    for (const server of this.#retiredUdp.keys()) server.destroy("Drained");
+    this.#udp.destroy();
   }
 
   async #serveUdp(bind: Bind, listener: CompiledStreamListener | undefined): Promise<void> {
     const { portOf, servesUdp } = this.#options;
     const name = bindName(bind);
     if (servesUdp?.(name) === false) return;
-    let server = this.#udp.get(name);
-    if (server === undefined) {
-      const address = { address: bind.address, port: portOf?.(bind) ?? bind.port };
-      server = await UdpServer.open(address, this.#streamServices, this.#sessions);
-      this.#udp.set(name, server);
-    }
-    server.update(listener);
-  }
-
-  #retireUdp(key: string, server: UdpServer): void {
-    this.#udp.delete(key);
-    this.#retiredUdp.set(
-      server,
-      server.drain().finally(() => this.#retiredUdp.delete(server)),
-    );
+    const address = { address: bind.address, port: portOf?.(bind) ?? bind.port };
+    await this.#udp.serve(name, address, listener);
   }
 
   #startStreamSweep(): void {
@@ -467,7 +445,7 @@ export class DataPlane {
     this.#streamSweep ??= clock.every(streamSweepMs, () => {
       const nowMs = clock.monotonicMs();
       for (const { streams } of [...this.#binds.values(), ...this.#retired.keys()]) streams.sweep(nowMs);
-      for (const server of [...this.#udp.values(), ...this.#retiredUdp.keys()]) server.sweep(nowMs);
+      this.#udp.sweep(nowMs);
     });
   }
 
@@ -535,9 +513,10 @@ export class DataPlane {
 
   #retire(key: string, open: OpenBind): void {
     this.#binds.delete(key);
+    const drained = open.server.drain().then(() => open.streams.drain());
     this.#retired.set(
       open,
-      open.server.drain().finally(() => this.#retired.delete(open)),
+      drained.finally(() => this.#retired.delete(open)),
     );
   }
 }

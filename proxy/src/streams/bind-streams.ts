@@ -18,6 +18,8 @@ export class BindStreams implements StreamReceiver {
   #names = new HostTable<CompiledStreamListener | "http">();
   #byKey: ReadonlyMap<string, CompiledStreamListener> = new Map();
   #passesTls = false;
+  /** Called when no connection is left. */
+  #onEmpty: (() => void) | undefined;
   /** As `StreamReceiver.readsHello`. */
   readsHello = false;
   /** As `StreamReceiver.terminated`. */
@@ -71,7 +73,7 @@ export class BindStreams implements StreamReceiver {
   onStream(accepted: AcceptedStream): "http" | SecuredStream | "taken" {
     const place = this.#placeOf(accepted);
     if (place === "http") return "http";
-    const connection = new StreamConnection(this.#services, accepted, place, (over) => this.#live.delete(over));
+    const connection = new StreamConnection(this.#services, accepted, place, (over) => this.#forget(over));
     this.#live.add(connection);
     if (!connection.admit()) return "taken";
     if (place.listener?.protocol === "TLS" && !place.passesTls) return connection;
@@ -93,6 +95,16 @@ export class BindStreams implements StreamReceiver {
   /** Reports bytes, and closes idle connections. @param nowMs monotonic. */
   sweep(nowMs: number): void {
     for (const connection of [...this.#live]) connection.sweep(nowMs);
+  }
+
+  #forget(connection: StreamConnection): void {
+    this.#live.delete(connection);
+    if (this.#live.size === 0) this.#onEmpty?.();
+  }
+
+  /** Resolves when both sides of every connection are closed, and all are recorded. To be called when none is accepted any more. */
+  async drain(): Promise<void> {
+    if (this.#live.size > 0) await new Promise<void>((resolve) => (this.#onEmpty = resolve));
   }
 
   /** Closes all connections at once. */

@@ -127,7 +127,7 @@ export class StreamConnection implements HeldStream, SecuredStream {
     if (this.#isOver) return;
     this.#closing ??= reason;
     if (this.#relay === undefined) this.#end(reason);
-    // Neither side may take the end for that of the stream, unless nothing is under way.
+    // Neither side may take the end for that of the stream, unless no byte has come for long.
     const closeSocket = reason === "IdleTimeout" ? destroy : abort;
     if (this.#backend !== undefined) closeSocket(this.#backend);
     closeSocket(this.#socket);
@@ -225,9 +225,9 @@ export class StreamConnection implements HeldStream, SecuredStream {
     const { socket } = this.#accepted.client;
     this.#end(reason);
     // Where TLS is passed on, the gateway has no part in the handshake: an alert would be one of the backend.
+    const isTlsServer = this.#accepted.hello !== undefined && !this.#place.passesTls;
     if (this.#isSecured) this.#socket.destroy();
-    else if (!this.#place.passesTls && this.#accepted.hello !== undefined && alert !== undefined)
-      closeWithAlert(socket, alert, this.#services.clock);
+    else if (isTlsServer && alert !== undefined) closeWithAlert(socket, alert, this.#services.clock);
     else abort(socket);
     return false;
   }

@@ -1,10 +1,9 @@
 /** Dumps policies as declared, their targets, and their global limits as enforced. */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
-import { microUnitsOf } from "@gatewayproxy/runtime/money";
 import { redactNamed } from "@gatewayproxy/runtime/redaction";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";
-import { countsOf, type ProxyPolicy } from "../../api/proxy-policy.ts";
+import { amountOf, countsOf, type ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { AncestorStatus } from "../../api/status.ts";
 import type { GlobalLimit } from "../../ir/global-limit.ts";
 import type { LocalLimit } from "../../ir/limit.ts";
@@ -64,12 +63,12 @@ function dumpTarget({ ancestorRef, conditions }: AncestorStatus): DumpedPolicy["
 
 function localEntries(policy: ProxyPolicy | undefined): DumpedPolicy["local"] {
   return (policy?.spec.traffic.rateLimit.local ?? []).map(
-    ({ requests, tokens, concurrent, spend, burst = 0, every, limit, window = "Fixed", timeZone = "UTC", ...entry }) =>
+    ({ burst = 0, every, limit, window = "Fixed", timeZone = "UTC", ...entry }) =>
       dumpEntry({
         ...entry,
-        ...(spend !== undefined && { unpriced: entry.unpriced ?? "Refuse" }),
-        counts: countsOf({ tokens, concurrent, spend }),
-        amount: tokens ?? requests ?? concurrent ?? (spend === undefined ? 0 : microUnitsOf(spend)),
+        ...(entry.spend !== undefined && { unpriced: entry.unpriced ?? "Refuse" }),
+        counts: countsOf(entry),
+        amount: amountOf(entry),
         burst,
         unitCount: every,
         amountFrom: limit,

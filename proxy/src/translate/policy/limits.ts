@@ -3,9 +3,8 @@
  * share it.
  */
 import { hash } from "node:crypto";
-import { countsOf, type FallbackEntry, type LocalEntry, type ProxyPolicy } from "../../api/proxy-policy.ts";
+import { amountOf, countsOf, type FallbackEntry, type LocalEntry, type ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { LimitWindow, LocalLimit } from "../../ir/limit.ts";
-import { microUnitsOf } from "@gatewayproxy/runtime/money";
 import { bucketCounter } from "./buckets.ts";
 import { responsesOf } from "./limit-responses.ts";
 import { nameKey } from "../index/object-names.ts";
@@ -97,29 +96,13 @@ export type Amounts = Pick<
 
 /** Returns the amounts of an entry as in the manifest. */
 export function amountsOf(entry: LocalEntry | FallbackEntry): Amounts {
-  const {
-    requests,
-    tokens,
-    concurrent,
-    connections,
-    spend,
-    unpriced,
-    reserve,
-    burst = 0,
-    unit,
-    every = 1,
-    key,
-    when,
-    limit,
-    cost,
-  } = { connections: undefined, ...entry };
+  const { unpriced, reserve, burst = 0, unit, every = 1, key, when, limit, cost } = entry;
   const window = windowOf(entry.window, entry.timeZone);
   return {
     counts: countsOf(entry),
     ...(unpriced === "Allow" && { allowsUnpriced: true }),
     ...(reserve === "Estimate" && { reserves: true }),
-    // The parser accepts exactly one of them.
-    amount: requests ?? tokens ?? concurrent ?? connections ?? (spend === undefined ? 1 : microUnitsOf(spend)),
+    amount: amountOf(entry),
     burst,
     ...(unit === undefined ? {} : { unit }),
     ...(every === 1 ? {} : { unitCount: every }),

@@ -115,7 +115,7 @@ export function* attachPolicies(
       const own = {
         ...limitsOf(policy, global, target, { readyReplicas, inBucket }),
         authentication: authentication === undefined ? [] : [{ ...authentication.authentication, target }],
-        // Connections that nobody authenticates must not be served as if they were.
+        // Connections cannot be authenticated, and must not be served as if they were.
         closedBy: inapplicable?.needsAuthentication === true ? [nameKey(policy)] : closedBy,
       };
       const excess = limits.add({ policy, target, places, limits: own, closes, demand });

@@ -17,7 +17,7 @@ export interface StreamRuleState {
   };
   /** The existing backends of the rule. */
   readonly backends: readonly Backend[];
-  /** None of them rejects a rule: an unresolved backend refuses its share of the connections. */
+  /** None of them rejects a rule: the share of an unresolved backend is reset. */
   readonly findings: readonly FindingOf<"Rule">[];
 }
 
