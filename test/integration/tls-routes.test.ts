@@ -46,7 +46,7 @@ describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
     return { certificates: [certificate], minVersion: "TLSv1.2", maxVersion: "TLSv1.3", protocols: [], ...rest };
   }
 
-  async function listen<S extends Server>(server: S): Promise<number> {
+  async function listen(server: Server): Promise<number> {
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
     onTestFinished(() => void server.close());
@@ -202,7 +202,9 @@ describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
       const client = await openTcp(gateway.port());
       const ended = gateway.ended();
       client.write(Buffer.from(bytes, "latin1"));
-      expect(await readAll(client).catch((error: { readonly code?: string }) => error.code)).toBe(expected);
+      expect(await readAll(client).catch((error: unknown) => (error as { readonly code?: string }).code)).toBe(
+        expected,
+      );
       expect(await ended).toMatchObject([{ reason: "BadClientHello" }]);
     });
 

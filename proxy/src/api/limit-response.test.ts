@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { rejectedProxyPolicy } from "./proxy-policy.ts";
+import { rejectedProxyPolicy } from "./rejected-proxy-policy.ts";
 import { errorsOf } from "./testing/errors.ts";
 import { acceptedResponses, rejectedResponses } from "./testing/limit-responses.ts";
 

@@ -161,8 +161,9 @@ function helloOf(fields: Fields): ClientHello {
 
 /** RFC 6066 §3: a list with one name of each type, of which there is one. */
 function nameOf(content: Fields): string {
-  const names = new Fields(content.vector(2));
-  if (!content.isAtEnd || names.isAtEnd) throw new Malformed();
+  const list = content.vector(2);
+  if (!content.isAtEnd || list.length === 0) throw new Malformed();
+  const names = new Fields(list);
   let hostName = "";
   while (!names.isAtEnd) {
     const type = names.number(1);

@@ -84,14 +84,7 @@ export function* attachPolicies(
   const routes = indexRoutes([...requestRoutes, ...streams]);
   const placesOf = targetPlaces(placeOf, gateways, routes);
   const budget = new LimitBudget();
-  const authentications = new Map<ProxyPolicy, AuthenticationState | undefined>();
-  yield* eachObject(policies, itself, (policy) => {
-    const state = translateAuthentication(context, policy);
-    authentications.set(policy, state);
-    for (const targetRef of policy.spec.targetRefs) {
-      for (const place of placesOf(policy, targetRef)) budget.want(place, policy, demandOf(state));
-    }
-  });
+  const authentications = yield* translateAuthentications(context, placesOf, budget);
   const authenticated = new AuthenticatedTargets(policies, routes);
   const limits = new AttachedLimits(budget, placeOf);
   const buckets = new Buckets();
@@ -100,7 +93,6 @@ export function* attachPolicies(
     const hint: Hint = (kind, name, known) => hints.of(namespace, kind, name, known);
     const { value: global, findings: ofGlobal } = translateGlobal(context, references, policy);
     const { value: inBucket, findings: ofBuckets } = buckets.add(policy);
-    const findings = [...ofGlobal, ...ofBuckets];
     const authentication = authentications.get(policy);
     const demand = demandOf(authentication);
     const closedBy = isClosed(policy, refusedPolicies) ? [nameKey(policy)] : [];
@@ -136,7 +128,7 @@ export function* attachPolicies(
       authenticates: authentication !== undefined,
       findings: [
         ...(authentication?.findings ?? []),
-        ...findings,
+        ...[...ofGlobal, ...ofBuckets],
         ...authenticated.findingsOf(policy),
         ...targets.flatMap(findingOfInapplicable),
       ],
@@ -145,17 +137,36 @@ export function* attachPolicies(
   return { policies: attached, limits };
 }
 
+/** Returns the authentication of every policy, and adds all demands to the budget. */
+function* translateAuthentications(
+  context: TranslationContext,
+  placesOf: PlacesOf,
+  budget: LimitBudget,
+): Steps<ReadonlyMap<ProxyPolicy, AuthenticationState | undefined>> {
+  const authentications = new Map<ProxyPolicy, AuthenticationState | undefined>();
+  yield* eachObject(context.index.resources.ProxyPolicy, itself, (policy) => {
+    const state = translateAuthentication(context, policy);
+    authentications.set(policy, state);
+    for (const targetRef of policy.spec.targetRefs) {
+      for (const place of placesOf(policy, targetRef)) budget.want(place, policy, demandOf(state));
+    }
+  });
+  return authentications;
+}
+
 function demandOf(state: AuthenticationState | undefined): CredentialDemand {
   if (state === undefined) return noCredentialDemand;
   return { keySets: state.keySets, apiKeys: state.authentication.apiKeys?.keys.length ?? 0 };
 }
 
 /** Returns the names of the processes that serve a target; empty if no Gateway of this controller serves it. */
+type PlacesOf = (policy: ProxyPolicy, target: PolicyTargetRef) => readonly string[];
+
 function targetPlaces(
   placeOf: TranslationContext["placeOf"],
   gateways: ResolvedGateways,
   routes: ReadonlyMap<string, readonly AnyRouteState[]>,
-): (policy: ProxyPolicy, target: PolicyTargetRef) => readonly string[] {
+): PlacesOf {
   // A route may be the target of thousands of policies, and be attached to thousands of listeners.
   const ofRoute = memoised((states: readonly AnyRouteState[]): readonly string[] => {
     const attachments = states.flatMap(({ parents }) => parents.flatMap((parent) => parent.attachments));
