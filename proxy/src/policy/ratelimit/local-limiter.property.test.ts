@@ -367,7 +367,8 @@ describe("properties of the limiter", () => {
       }),
       { numRuns: 300 },
     );
-  });
+    // Thousands of steps take long on a busy machine.
+  }, 90_000);
 
   test("from the first request on, at most capacity + amount × whole units passed, whenever requests come", () => {
     fc.assert(
