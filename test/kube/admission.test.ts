@@ -9,6 +9,7 @@ import { parseResource } from "../../proxy/src/api/parse-resource.ts";
 import { errorsOf } from "../../proxy/src/api/testing/errors.ts";
 import { acceptedResponses, rejectedResponses } from "../../proxy/src/api/testing/limit-responses.ts";
 import { type Cluster, describeCluster } from "./support/cluster.ts";
+import { acceptedStreams, rejectedStreams } from "./support/stream-manifests.ts";
 
 const target = { group: "gateway.networking.k8s.io", kind: "HTTPRoute", name: "chat" };
 const entry = { requests: 10, unit: "Minutes" };
@@ -47,66 +48,6 @@ const byKey = (apiKeys: object) => authenticating({ apiKeys });
 const secretRefs = [{ name: "acme" }];
 const labels = (count: number): object =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [`label-${at}`, "v"]));
-
-const streamRoute = (kind: string, spec: object = {}) => ({
-  apiVersion: "gateway.networking.k8s.io/v1",
-  kind,
-  metadata: { name: "db", namespace: "default" },
-  spec: {
-    parentRefs: [{ name: "web" }],
-    rules: [{ backendRefs: [{ name: "db", port: 5432 }] }],
-    ...(kind === "TLSRoute" && { hostnames: ["db.example.com"] }),
-    ...spec,
-  },
-});
-const streamKinds = ["TLSRoute", "TCPRoute", "UDPRoute"];
-
-const acceptedStreams: readonly (readonly [string, object])[] = [
-  ...streamKinds.map((kind) => [`a ${kind}`, streamRoute(kind)] as const),
-  [
-    "a named rule with weights",
-    streamRoute("TCPRoute", {
-      rules: [
-        {
-          name: "a",
-          backendRefs: [
-            { name: "a", port: 1, weight: 0 },
-            { group: "gatewayproxy.dev", kind: "Backend", name: "b", weight: 1_000_000 },
-          ],
-        },
-      ],
-    }),
-  ],
-  ["a wildcard of a TLSRoute", streamRoute("TLSRoute", { hostnames: ["*.example.com"] })],
-];
-
-const rejectedStreams: readonly (readonly [string, object])[] = [
-  ...streamKinds.flatMap((kind) => [
-    [`a ${kind} without rules`, streamRoute(kind, { rules: [] })] as const,
-    [
-      `a ${kind} with 2 rules`,
-      streamRoute(kind, { rules: many(2, { backendRefs: [{ name: "db", port: 1 }] }) }),
-    ] as const,
-    [`a ${kind} without backends`, streamRoute(kind, { rules: [{ backendRefs: [] }] })] as const,
-    [
-      `a ${kind} with 17 backends`,
-      streamRoute(kind, { rules: [{ backendRefs: many(17, { name: "db", port: 1 }) }] }),
-    ] as const,
-    [`a ${kind} without a port`, streamRoute(kind, { rules: [{ backendRefs: [{ name: "db" }] }] })] as const,
-    [
-      `a ${kind} with matches`,
-      streamRoute(kind, { rules: [{ matches: [], backendRefs: [{ name: "db", port: 1 }] }] }),
-    ] as const,
-    [
-      `a ${kind} with filters`,
-      streamRoute(kind, { rules: [{ backendRefs: [{ name: "db", port: 1, filters: [] }] }] }),
-    ] as const,
-  ]),
-  ["a TLSRoute without host names", streamRoute("TLSRoute", { hostnames: [] })],
-  ["a TLSRoute of an address", streamRoute("TLSRoute", { hostnames: ["10.0.0.1"] })],
-  ["a TLSRoute of a host name in upper case", streamRoute("TLSRoute", { hostnames: ["A.example.com"] })],
-  ["a TCPRoute with host names", streamRoute("TCPRoute", { hostnames: ["a.example.com"] })],
-];
 
 const acceptedAuthentication: readonly (readonly [string, object])[] = [
   ["tokens by URL", byToken({ audiences: ["chat"] })],

@@ -116,6 +116,7 @@ const accessRecords =
     onRecordsEnded: (outcome, count) => metrics.logRecordsEnded(outcome, count),
     onProblem,
   }));
+const exporters = [tracing, accessRecords, lineExporter].filter((each) => each !== undefined);
 
 const accessFile = start.accessLog.toFile ? new AccessLogOutput(send) : undefined;
 const fileLines =
@@ -304,7 +305,7 @@ async function execute(command: Command): Promise<void> {
       return;
     case "drain":
       await dataPlane.drain(command.withinMs);
-      await Promise.all([tracing, accessRecords, lineExporter].map((each) => each?.close(exportFlushMs)));
+      await Promise.all(exporters.map((each) => each.close(exportFlushMs)));
       await Promise.all([accessLines.flush(), fileLines?.flush()]);
       send({ kind: "drained" });
       return;

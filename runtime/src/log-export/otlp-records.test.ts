@@ -29,7 +29,7 @@ function bySdk(name: string, records: readonly (LogRecord & { readonly level?: S
       attributes: JSON.parse(JSON.stringify(record.attributes)) as ReadableLogRecord["attributes"],
       ...(trace !== undefined &&
         span !== undefined && { spanContext: { traceId: trace, spanId: span, traceFlags: 0 } }),
-    } as ReadableLogRecord;
+    };
   });
   const bytes = ProtobufLogsSerializer.serializeRequest(readable);
   if (bytes === undefined) throw new Error("the SDK has written nothing");

@@ -94,7 +94,7 @@ export async function openOtlpSender(options: OtlpSenderOptions): Promise<OtlpSe
   return {
     send: (message) =>
       new Promise((resolve, reject) => {
-        delegate.export(message, (result) => {
+        delegate.export(message, (result: { readonly code: number; readonly error?: Error }) => {
           if (result.code === succeeded) resolve();
           else reject(result.error ?? new Error(`the collector has not taken the ${options.signal}`));
         });
