@@ -20,7 +20,8 @@ interface Watching {
 
 const path = "/api/v1/configmaps";
 const quiet = vi.fn();
-const log = { error: quiet, warn: quiet, info: quiet, debug: quiet, trace: quiet, isLevelEnabled: () => false };
+const warn = vi.fn();
+const log = { error: quiet, warn, info: quiet, debug: quiet, trace: quiet, isLevelEnabled: () => false };
 
 async function watching(
   paths: readonly [string, ...string[]] = [path],
@@ -333,6 +334,26 @@ describe("an API server that", () => {
     clock.advance(200);
     await next;
     expect(isHere).toBe(true);
+  });
+
+  test("asks for pauses (429) again and again is reported once, from the fourth time on", async () => {
+    warn.mockClear();
+    const { server, clock } = await watching();
+    const warned: number[] = [];
+    for (let sent = 1; sent <= 6; sent++) {
+      const request = server.next();
+      // Longer than any pause.
+      await vi.waitFor(async () => {
+        clock.advance(60_000);
+        await settle();
+        expect(await Promise.race([request, Promise.resolve(undefined)])).toBeDefined();
+      });
+      quiet.mockClear();
+      (await request).respond(429, { message: "storage is (re)initializing" }, { "retry-after": "1" });
+      await vi.waitFor(() => expect(quiet).toHaveBeenCalled());
+      warned.push(warn.mock.calls.length);
+    }
+    expect(warned).toEqual([0, 0, 0, 1, 1, 1]);
   });
 
   test("ends every watch at once is not asked without pause", async () => {

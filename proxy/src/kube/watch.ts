@@ -86,6 +86,9 @@ const slowRetryMs = 10_000;
  */
 const missingLimit = 3;
 
+/** A warning is logged for this response with 429 of a series, since a busy API server usually recovers before. */
+const busyLimit = 4;
+
 /** A watch that ends sooner counts as failed, so that it is not repeated at once. */
 const shortWatchMs = 5_000;
 
@@ -215,14 +218,17 @@ class Reflector<T> implements ObjectWatch<T> {
         if (this.state.kind !== "synced") this.#setState({ kind: "forbidden", message: error.message });
         // The role may be created soon, so the first retries have short delays.
         return this.#logRetry(error, this.#backoff.next());
+      case 429:
+        // An API server that is busy, or that starts to serve a kind, says when to send the request again.
+        return this.#logRetry(error, Math.max(error.retryAfterMs ?? 0, this.#backoff.next()), busyLimit);
       default:
         return this.#logRetry(error, Math.max(error.retryAfterMs ?? 0, this.#backoff.next()));
     }
   }
 
-  /** Logs the first of a series of failures, and returns `waitMs`. */
-  #logRetry(error: unknown, waitMs: number): number {
-    if (this.#backoff.failures === 1) {
+  /** Logs one of a series of failures, the first by default, and returns `waitMs`. */
+  #logRetry(error: unknown, waitMs: number, failures = 1): number {
+    if (this.#backoff.failures === failures) {
       this.#options.log.warn({ path: this.#currentPath(), err: error }, "cannot watch; trying again");
     }
     return waitMs;

@@ -86,7 +86,7 @@ const attached = (...limited: readonly { readonly host: string; readonly path?: 
   limited,
 });
 
-const unattached = (reason: "TargetNotFound" | "Pending"): PolicyOutcome => ({
+const unattached = (reason: "TargetNotFound" | "Pending" | "NotApplicable"): PolicyOutcome => ({
   kind: "policy",
   accepted: "True Valid",
   attached: [`False ${reason}`],
@@ -207,9 +207,9 @@ const policies: readonly Scenario[] = [
     expected: unattached("Pending"),
   },
   {
-    name: "unsupported-listener",
-    manifests: policy("unsupported-listener", ["Gateway/web/raw"]),
-    expected: unattached("Pending"),
+    name: "requests-of-tcp-listener",
+    manifests: policy("requests-of-tcp-listener", ["Gateway/web/raw"]),
+    expected: unattached("NotApplicable"),
   },
   {
     name: "unsupported-rule",
@@ -320,7 +320,7 @@ const routes: readonly Scenario[] = [
   ),
   routeOf("wholly-invalid", { rules: badRule }, { Accepted: "False UnsupportedValue", ResolvedRefs: resolved }),
   routeOf(
-    "of-unsupported-listener",
+    "of-tcp-listener",
     { parents: "{name: web, sectionName: raw}" },
     { Accepted: "False NotAllowedByListeners", ResolvedRefs: resolved },
   ),
