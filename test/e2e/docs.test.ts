@@ -27,6 +27,14 @@ grpcurl -plaintext -d '{"text": "hello"}' 127.0.0.1:8080 test.Echo/Say`,
     file: "test/integration/grpc-routes.test.ts",
     as: "examples/grpc/gateway.yaml",
   },
+  // They need a server, and some a client, which that test has.
+  { commands: "redis-cli -p 6380 ping", file: "test/examples/streams.test.ts", as: "examples/tcp" },
+  {
+    commands: "curl --connect-to orders.example.com:443:127.0.0.1:8443 --insecure https://orders.example.com/",
+    file: "test/examples/streams.test.ts",
+    as: "examples/tls",
+  },
+  { commands: "dig @127.0.0.1 -p 5353 example.com", file: "test/examples/streams.test.ts", as: "examples/udp" },
 ] as const;
 
 let clone: ReturnType<typeof cloneRepository>;
