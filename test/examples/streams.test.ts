@@ -71,11 +71,11 @@ describeWith(["openssl"], "examples/tls", ({ openssl }) => {
 test("examples/udp: a DNS server responds to queries", async () => {
   const server = createSocket("udp4");
   server.on("message", (query, { port, address }) => {
-    // The header with one answer (RFC 1035 §4.1.1), the question, and an A record that refers to its name.
+    // The header with one record (RFC 1035 §4.1.1), the question, and an A record that refers to its name.
     const question = query.subarray(12, query.indexOf(0, 12) + 5);
     const header = Buffer.from([query[0] ?? 0, query[1] ?? 0, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
-    const answer = Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 7]);
-    server.send(Buffer.concat([header, question, answer]), port, address);
+    const record = Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 7]);
+    server.send(Buffer.concat([header, question, record]), port, address);
   });
   server.bind(0, "127.0.0.1");
   await once(server, "listening");
