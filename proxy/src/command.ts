@@ -2,6 +2,7 @@
  * The command line of the proxy: reads the settings, starts, and stops at a signal. Only this file exits the process.
  */
 import { systemClock } from "@gatewayproxy/runtime/clock";
+import { exportProblems } from "@gatewayproxy/runtime/export-problems";
 import { exitFailure, fail, failSettings, readCommandLine } from "@gatewayproxy/runtime/command-line";
 import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
 import { handleSignals, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
@@ -12,7 +13,7 @@ import { readMetricExportSettings } from "@gatewayproxy/runtime/metric-export-se
 import { problemsOfAll } from "@gatewayproxy/runtime/otel-variables";
 import { readSemconvOptIn, readTracingSettings } from "@gatewayproxy/runtime/tracing-settings";
 import { readVersion } from "@gatewayproxy/runtime/version";
-import { exportLines, exportProblems } from "./app/open-log-export.ts";
+import { exportLines } from "./app/open-log-export.ts";
 import { Proxy } from "./app/proxy.ts";
 import { exportsLog, type ProxySettings, proxySettings, settingConflicts } from "./app/settings.ts";
 import { telemetryDefaults } from "./app/telemetry-defaults.ts";

@@ -1,12 +1,13 @@
 /** The service's command line: reads the settings, starts, and stops at a signal. Only this module ends the process. */
 import { systemClock } from "@gatewayproxy/runtime/clock";
+import { exportProblems } from "@gatewayproxy/runtime/export-problems";
 import { exitFailure, fail, helpColumns } from "@gatewayproxy/runtime/command-line";
 import { handleSignals } from "@gatewayproxy/runtime/lifecycle";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
 import { renderHelp } from "@gatewayproxy/runtime/settings-text";
 import { readVersion } from "@gatewayproxy/runtime/version";
 import { createLogs } from "./app/logs.ts";
-import { type ExportedLines, exportLines, exportProblems } from "./app/open-line-export.ts";
+import { type ExportedLines, exportLines } from "./app/open-line-export.ts";
 import { storeAbilities } from "./app/open-config-source.ts";
 import { RateLimitProcess } from "./app/ratelimit-process.ts";
 import { checkConfig } from "./config/check-config.ts";

@@ -77,20 +77,17 @@ export const tlsRouteSchema = strictResource({
 });
 
 /** Schema of a TCPRoute. */
-export const tcpRouteSchema = strictResource({
-  apiVersions: [v1, v1alpha2],
-  kind: "TCPRoute",
-  metadata: namespacedMetadata,
-  spec: strictObject(common),
-}).superRefine(checkVersion);
-
+export const tcpRouteSchema = schemaOf("TCPRoute");
 /** Schema of a UDPRoute. */
-export const udpRouteSchema = strictResource({
-  apiVersions: [v1, v1alpha2],
-  kind: "UDPRoute",
-  metadata: namespacedMetadata,
-  spec: strictObject(common),
-}).superRefine(checkVersion);
+export const udpRouteSchema = schemaOf("UDPRoute");
+
+/** Returns the schema of a kind without host names. */
+function schemaOf<Kind extends "TCPRoute" | "UDPRoute">(kind: Kind) {
+  const spec = strictObject(common);
+  return strictResource({ apiVersions: [v1, v1alpha2], kind, metadata: namespacedMetadata, spec }).superRefine(
+    checkVersion,
+  );
+}
 
 /** A parsed TLSRoute. */
 export type TlsRoute = Immutable<z.output<typeof tlsRouteSchema>>;

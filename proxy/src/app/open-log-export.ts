@@ -1,12 +1,9 @@
 /** Opens the export of the log of one thread by OTLP. */
-import { systemClock } from "@gatewayproxy/runtime/clock";
 import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
-import { LineLimit } from "@gatewayproxy/runtime/line-limit";
 import type { Logger, Logs } from "@gatewayproxy/runtime/log";
 import type { LogExportSettings } from "@gatewayproxy/runtime/log-export-settings";
 import type { LineExporter } from "@gatewayproxy/runtime/log-exporter";
 import type { LogRecordSink } from "@gatewayproxy/runtime/log-record";
-import { redactText } from "@gatewayproxy/runtime/redaction";
 import { attributeNames } from "../telemetry/access-log/attributes.ts";
 
 /** The module that logs problems of exports by OTLP. Its own lines are not exported, so that a failing export has no end. */
@@ -20,12 +17,6 @@ export interface LogExportOptions {
   readonly onRecordsEnded: (outcome: keyof ExportCounts, count: number) => void;
   /** Called with a problem of an exporter. */
   readonly onProblem: (message: string) => void;
-}
-
-/** Returns a function that logs problems of the exporters of one thread, which the SDK reports together. @param log of `proxy::tracing`. */
-export function exportProblems(log: Logger): (error: string) => void {
-  const lines = new LineLimit(systemClock, 1);
-  return (error) => lines.log((omitted) => log.warn({ error: redactText(error), omitted }, "OTLP export failed"));
 }
 
 /** Loads the exporter, which no process without it needs, and opens it for the access log. */

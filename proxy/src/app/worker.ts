@@ -5,6 +5,7 @@ import { MessageChannel, parentPort, workerData } from "node:worker_threads";
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
+import { exportProblems } from "@gatewayproxy/runtime/export-problems";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
@@ -35,7 +36,7 @@ import { AccessLogOutput } from "./access-log-output.ts";
 import { handleQuery, type FromWorker, type QueryHandlers, type ToWorker, type WorkerStart } from "./messages.ts";
 import { udpWorkerOf } from "../streams/udp-worker.ts";
 import { TokenCounter } from "../llm/tokens/token-counter.ts";
-import { exportLines, exportProblems, openAccessRecords } from "./open-log-export.ts";
+import { exportLines, openAccessRecords } from "./open-log-export.ts";
 import { openRequestTracing } from "./open-request-tracing.ts";
 import { ReceivedParts } from "./snapshot-parts.ts";
 

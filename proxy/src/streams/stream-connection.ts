@@ -7,7 +7,7 @@ import type { HeldStream } from "../listen/client-connections.ts";
 import type { AcceptedStream, SecuredStream } from "../listen/stream-receiver.ts";
 import { closeWithAlert, type TlsAlert } from "../listen/tls-alert.ts";
 import type { CounterReservation } from "../policy/ratelimit/counter-reservation.ts";
-import type { StreamEnd, StreamRecord } from "../telemetry/stream-record.ts";
+import { newStreamRecord, type StreamEnd, type StreamRecord } from "../telemetry/stream-record.ts";
 import type { BackendHandle } from "../upstream/backend-handle.ts";
 import type { CountedStream, EndpointPool } from "../upstream/endpoint-pool.ts";
 import { connectFailure } from "../upstream/failure.ts";
@@ -15,6 +15,7 @@ import type { OpeningSocket } from "../upstream/opening-socket.ts";
 import type { CompiledStreamListener, CompiledStreamRoute } from "./compiled-stream-route.ts";
 import { admit } from "./connection-limits.ts";
 import { abort, Relay } from "./relay.ts";
+import { RelayedBytes } from "./relayed-bytes.ts";
 import type { StreamServices } from "./stream-services.ts";
 
 /** The most endpoints that are tried for a connection. */
@@ -49,9 +50,9 @@ export class StreamConnection implements HeldStream, SecuredStream {
   /** Why the proxy closes it. */
   #closing: StreamEnd | undefined;
   #isOver = false;
-  /** When a byte was last seen to be relayed, and how many were then. */
+  readonly #bytes: RelayedBytes;
+  /** When a byte was last seen to be relayed. */
   #activeMs: number;
-  #reported = { receivedBytes: 0, sentBytes: 0 };
 
   constructor(
     services: StreamServices,
@@ -69,6 +70,7 @@ export class StreamConnection implements HeldStream, SecuredStream {
     this.#socket = accepted.client.socket;
     this.peer = accepted.peer;
     this.record = newRecord(accepted, place, clock.nowMs());
+    this.#bytes = new RelayedBytes(this.record, services.observer);
     accepted.client.beginStream(this);
     services.observer.streamOpened(this.record);
     accepted.client.socket.once("close", () => {
@@ -145,15 +147,9 @@ export class StreamConnection implements HeldStream, SecuredStream {
 
   /** Returns whether there are any. */
   #reportBytes({ receivedBytes, sentBytes }: Relay): boolean {
-    const { observer } = this.#services;
-    const received = receivedBytes - this.#reported.receivedBytes;
-    const sent = sentBytes - this.#reported.sentBytes;
-    if (received === 0 && sent === 0) return false;
-    this.#reported = { receivedBytes, sentBytes };
     this.record.receivedBytes = receivedBytes;
     this.record.sentBytes = sentBytes;
-    observer.bytesRelayed(this.record, received, sent);
-    return true;
+    return this.#bytes.report();
   }
 
   #pickBackend(): void {
@@ -263,25 +259,16 @@ function newRecord(
   startMs: number,
 ): StreamRecord {
   const serverName = hello?.kind === "hello" && hello.serverName !== "" ? hello.serverName : undefined;
-  return {
+  return newStreamRecord({
     protocol: hello === undefined ? "TCP" : "TLS",
     startMs,
-    durationMs: 0,
     sourceAddress,
     serverName,
     listener: listener?.key,
     route: route?.key,
     rule: route?.rule,
     gateway: listener?.gateway,
-    backend: undefined,
-    endpoint: undefined,
-    attempts: 0,
-    connectMs: undefined,
-    receivedBytes: 0,
-    sentBytes: 0,
-    reason: undefined,
-    decisions: [],
-  };
+  });
 }
 
 function destroy(socket: Socket): void {

@@ -5,7 +5,7 @@
 import type { RemoteInfo, Socket } from "node:dgram";
 import { isIP } from "node:net";
 import { networkOf, shortAddress } from "@gatewayproxy/runtime/ip-address";
-import type { StreamEnd, StreamRecord } from "../telemetry/stream-record.ts";
+import { newStreamRecord, type StreamEnd, type StreamRecord } from "../telemetry/stream-record.ts";
 import type { CompiledStreamListener, CompiledStreamRoute } from "./compiled-stream-route.ts";
 import { admit } from "./connection-limits.ts";
 import type { SessionShare } from "./session-share.ts";
@@ -117,25 +117,16 @@ export class UdpServer {
   }
 
   #newRecord({ key, rule }: CompiledStreamRoute, sourceAddress: string, startMs: number): StreamRecord {
-    return {
+    return newStreamRecord({
       protocol: "UDP",
       startMs,
-      durationMs: 0,
       sourceAddress,
       serverName: undefined,
       listener: this.#listener?.key,
       route: key,
       rule,
       gateway: this.#listener?.gateway,
-      backend: undefined,
-      endpoint: undefined,
-      attempts: 0,
-      connectMs: undefined,
-      receivedBytes: 0,
-      sentBytes: 0,
-      reason: undefined,
-      decisions: [],
-    };
+    });
   }
 
   #reply({ address, port, record }: UdpSession, datagram: Buffer): void {

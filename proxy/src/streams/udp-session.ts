@@ -7,6 +7,7 @@ import { isIP } from "node:net";
 import type { CounterReservation } from "../policy/ratelimit/counter-reservation.ts";
 import type { StreamEnd, StreamRecord } from "../telemetry/stream-record.ts";
 import type { CountedStream, EndpointPool } from "../upstream/endpoint-pool.ts";
+import { RelayedBytes } from "./relayed-bytes.ts";
 import type { Sharing } from "./session-share.ts";
 import type { StreamServices } from "./stream-services.ts";
 
@@ -55,13 +56,14 @@ export class UdpSession implements Sharing {
   #activeMs: number;
   #datagrams = 0;
   #seenDatagrams = 0;
-  #reported = { receivedBytes: 0, sentBytes: 0 };
+  readonly #bytes: RelayedBytes;
 
   constructor(services: StreamServices, owner: SessionOwner, start: SessionStart) {
     const { host, port } = start.pool.endpoint;
     this.#services = services;
     this.#owner = owner;
     this.record = start.record;
+    this.#bytes = new RelayedBytes(start.record, services.observer);
     this.client = start.client;
     this.address = start.address;
     this.port = start.port;
@@ -138,7 +140,7 @@ export class UdpSession implements Sharing {
 
   /** Reports the bytes since the last call, and ends an idle session. @param nowMs monotonic. */
   sweep(nowMs: number): void {
-    this.#reportBytes();
+    this.#bytes.report();
     if (this.#datagrams !== this.#seenDatagrams) {
       this.#seenDatagrams = this.#datagrams;
       this.#activeMs = nowMs;
@@ -149,22 +151,13 @@ export class UdpSession implements Sharing {
     else if (this.#isDraining && idleMs >= drainIdleMs) this.end("Drained");
   }
 
-  #reportBytes(): void {
-    const { receivedBytes, sentBytes } = this.record;
-    const received = receivedBytes - this.#reported.receivedBytes;
-    const sent = sentBytes - this.#reported.sentBytes;
-    if (received === 0 && sent === 0) return;
-    this.#reported = { receivedBytes, sentBytes };
-    this.#services.observer.bytesRelayed(this.record, received, sent);
-  }
-
   /** Ends the session at once. */
   end(reason: StreamEnd): void {
     if (this.#isOver) return;
     this.#isOver = true;
     const nowMs = this.#services.clock.monotonicMs();
     this.#waiting = [];
-    this.#reportBytes();
+    this.#bytes.report();
     this.#counted.end();
     this.#place?.release(nowMs);
     this.#socket.close();

@@ -80,6 +80,28 @@ export interface StreamRecord {
   decisions: readonly LimitDecision[];
 }
 
+/** The properties that a connection or session has at its start. */
+export type StreamStart = Pick<
+  StreamRecord,
+  "protocol" | "startMs" | "sourceAddress" | "serverName" | "listener" | "route" | "rule" | "gateway"
+>;
+
+/** Returns the record of one that has begun. */
+export function newStreamRecord(start: StreamStart): StreamRecord {
+  return {
+    ...start,
+    durationMs: 0,
+    backend: undefined,
+    endpoint: undefined,
+    attempts: 0,
+    connectMs: undefined,
+    receivedBytes: 0,
+    sentBytes: 0,
+    reason: undefined,
+    decisions: [],
+  };
+}
+
 /** Whether a connection or session has ended without an error. */
 export function hasEndedWell({ reason }: StreamRecord): boolean {
   return reason !== undefined && goodEnds.has(reason);

@@ -1,10 +1,7 @@
 /** Opens the export of the log of one thread by OTLP. */
-import { systemClock } from "@gatewayproxy/runtime/clock";
 import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
-import { LineLimit } from "@gatewayproxy/runtime/line-limit";
-import type { Logger, Logs } from "@gatewayproxy/runtime/log";
+import type { Logs } from "@gatewayproxy/runtime/log";
 import type { LogExportSettings } from "@gatewayproxy/runtime/log-export-settings";
-import { redactText } from "@gatewayproxy/runtime/redaction";
 import { readVersion } from "@gatewayproxy/runtime/version";
 
 /** The module that logs problems of exports by OTLP. Its own lines are not exported, so that a failing export has no end. */
@@ -20,12 +17,6 @@ export interface ExportedLines {
 
 /** Maximum time for which the end of a thread waits for a collector, in ms. */
 const flushMs = 2_000;
-
-/** Returns a function that logs problems of the exporters of one thread, which the SDK reports together. @param log of `ratelimit::tracing`. */
-export function exportProblems(log: Logger): (error: string) => void {
-  const lines = new LineLimit(systemClock, 1);
-  return (error) => lines.log((omitted) => log.warn({ error: redactText(error), omitted }, "OTLP export failed"));
-}
 
 /** Loads the exporter, which no process without it needs, and exports all lines of `logs` from now on. */
 export async function exportLines(

@@ -3,12 +3,13 @@
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { systemClock } from "@gatewayproxy/runtime/clock";
+import { exportProblems } from "@gatewayproxy/runtime/export-problems";
 import { readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
 import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { CallThread } from "./call-thread.ts";
 import { createLogs } from "./logs.ts";
-import { exportLines, exportProblems } from "./open-line-export.ts";
+import { exportLines } from "./open-line-export.ts";
 import { openServiceTracing } from "./open-service-tracing.ts";
 import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
 

@@ -5,7 +5,6 @@ import type { Clock, Timer } from "../timing/clock.ts";
 import type { BatchSettings } from "../tracing/otel-variables.ts";
 import type { ExportObserver } from "./export-observer.ts";
 import type { OtlpSender } from "./otlp-sender.ts";
-import { endWithin, PendingExports } from "./pending-exports.ts";
 
 /** How the items of a queue are written as OTLP. */
 export interface WrittenItems<Item> {
@@ -42,7 +41,9 @@ const maxQueueBytes = 33_554_432;
 /** Items that are added together are queued together, or dropped together. */
 export class ExportQueue<Item> {
   readonly #options: ExportQueueOptions<Item>;
-  readonly #pending: PendingExports;
+  /** Items that are queued or being exported. */
+  #pending = 0;
+  #isClosed = false;
   readonly #writer = new WireWriter();
   /** Batches that are complete, the oldest first. */
   readonly #complete: Batch[] = [];
@@ -55,30 +56,31 @@ export class ExportQueue<Item> {
   #exports: Promise<void> | undefined;
 
   constructor(options: ExportQueueOptions<Item>) {
-    const { batch, observer } = options;
     this.#options = options;
-    this.#pending = new PendingExports(batch.maxQueueSize, (outcome, count) => observer.ended(outcome, count));
   }
 
   /** Takes all of the items, or drops them if the queue is full. Never throws, and never waits. */
   add(items: readonly Item[]): void {
-    if (!this.#pending.take(items.length, this.#bytes < maxQueueBytes)) return;
-    const { maxExportBatchSize, scheduledDelayMs } = this.#options.batch;
-    const { write } = this.#options.items;
+    const { batch, items: written, clock, observer } = this.#options;
+    if (this.#isClosed || this.#pending + items.length > batch.maxQueueSize || this.#bytes >= maxQueueBytes) {
+      observer.ended("dropped", items.length);
+      return;
+    }
+    this.#pending += items.length;
     for (const item of items) {
-      write(this.#writer, item);
+      written.write(this.#writer, item);
       this.#open.items++;
       if (this.#writer.length >= partBytes) this.#takePart();
-      if (this.#open.items >= maxExportBatchSize || this.#open.bytes >= maxBatchBytes) this.#completeBatch();
+      if (this.#open.items >= batch.maxExportBatchSize || this.#open.bytes >= maxBatchBytes) this.#completeBatch();
     }
     if (this.#open.items > 0) {
-      this.#timer ??= this.#options.clock.setTimer(scheduledDelayMs, () => this.#completeBatch());
+      this.#timer ??= clock.setTimer(batch.scheduledDelayMs, () => this.#completeBatch());
     }
   }
 
   /** Sends what is queued, within `timeoutMs`. Never rejects. */
   close(timeoutMs: number): Promise<void> {
-    this.#pending.close();
+    this.#isClosed = true;
     this.#completeBatch();
     const end = async (): Promise<void> => {
       await this.#exports;
@@ -116,7 +118,8 @@ export class ExportQueue<Item> {
         observer.problem(errorMessage(error));
       }
       this.#bytes -= batch.bytes;
-      this.#pending.ended(isTaken ? "exported" : "failed", batch.items);
+      this.#pending -= batch.items;
+      observer.ended(isTaken ? "exported" : "failed", batch.items);
     }
     this.#exports = undefined;
   }
@@ -124,4 +127,12 @@ export class ExportQueue<Item> {
 
 function newBatch(): Batch {
   return { parts: [], items: 0, bytes: 0 };
+}
+
+/** Waits for the end of the exports, at most for `timeoutMs`. Never rejects: what fails was reported by an export. */
+async function endWithin(timeoutMs: number, end: Promise<void>): Promise<void> {
+  const { promise: timeout, resolve } = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => resolve(undefined), timeoutMs);
+  await Promise.race([end.catch(() => undefined), timeout]);
+  clearTimeout(timer);
 }
