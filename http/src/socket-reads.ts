@@ -1,24 +1,45 @@
-/** How sockets of connections to servers are read: into a buffer that is used again for the next read. */
+/** How sockets of connections to servers are read: into buffers that are used again for the next read. */
 import type { OnReadOpts } from "node:net";
 
 /** The size of a buffer, and thus of the longest read. */
 const bufferBytes = 64 * 1024;
 
-/**
- * The buffer of all plain sockets of this thread. The event loop completes one read before it starts the next. TLS can
- * decrypt more bytes while a call into it is in progress, so each TLS socket has a buffer of its own.
- */
+/** A read of at least so many bytes leaves its buffer to the receiver. The buffer of a shorter one would be mostly unused memory. */
+const keptBytes = bufferBytes / 4;
+
+/** The buffer of the short reads of this thread's plain sockets. The event loop completes one read before it starts the next. */
 const plainBuffer = Buffer.allocUnsafeSlow(bufferBytes);
 
 /**
- * Receives the bytes of a read. They are valid only during the call, and may be changed by it.
+ * Receives the bytes of a read, which it may change.
  *
+ * @param isKept whether the bytes remain valid. Otherwise they are valid only during the call.
  * @returns false to stop reading, until the socket is resumed.
  */
-export type ReceiveBytes = (bytes: Buffer) => boolean;
+export type ReceiveBytes = (bytes: Buffer, isKept: boolean) => boolean;
 
 /** Returns the option `onread` of `connect`. The socket has no event `data` then, and its `end` needs no reader. */
 export function readsOf(receive: ReceiveBytes, isTls: boolean): OnReadOpts {
-  const buffer = isTls ? Buffer.allocUnsafeSlow(bufferBytes) : plainBuffer;
-  return { buffer, callback: (length) => receive(buffer.subarray(0, length)) };
+  return isTls ? readsOfTls(receive) : readsOfPlain(receive);
+}
+
+/** TLS can decrypt more bytes while a call into it is in progress, so each TLS socket has a buffer of its own. */
+function readsOfTls(receive: ReceiveBytes): OnReadOpts {
+  const buffer = Buffer.allocUnsafeSlow(bufferBytes);
+  return { buffer, callback: (length) => receive(buffer.subarray(0, length), false) };
+}
+
+/** A long read is followed by one into a new buffer, which is left to the receiver if that read is long too. */
+function readsOfPlain(receive: ReceiveBytes): OnReadOpts {
+  let buffer = plainBuffer;
+  return {
+    // Node.js asks for the buffer of the next read after each call of the callback.
+    buffer: () => buffer,
+    callback: (length, read) => {
+      const bytes = Buffer.from(read.buffer, read.byteOffset, length);
+      const isKept = read !== plainBuffer && length >= keptBytes;
+      buffer = length >= keptBytes ? Buffer.allocUnsafeSlow(bufferBytes) : plainBuffer;
+      return receive(bytes, isKept);
+    },
+  };
 }

@@ -72,6 +72,8 @@ export class Http1ClientConnection implements Swept {
   /** Sweeps since the last progress. */
   #sweeps = 0;
   #timeoutMs = 0;
+  /** Whether the received bytes remain valid after they are processed. */
+  #keepsBytes = false;
 
   /** @param socket connected, and not read before. Its owner passes received bytes to `receive` (`socket-reads.ts`). */
   constructor(socket: Socket, options: Http1ClientOptions) {
@@ -150,6 +152,10 @@ export class Http1ClientConnection implements Swept {
 
   // The methods for the exchange.
 
+  get keepsBytes(): boolean {
+    return this.#keepsBytes;
+  }
+
   pause(): void {
     this.#socket.pause();
   }
@@ -179,9 +185,10 @@ export class Http1ClientConnection implements Swept {
   // The events of the socket.
 
   /** Receives bytes of the socket, as a `ReceiveBytes`. */
-  receive(bytes: Buffer): boolean {
-    if (this.#state === "switched") return this.#socket.push(Buffer.from(bytes));
+  receive(bytes: Buffer, isKept: boolean): boolean {
+    if (this.#state === "switched") return this.#socket.push(isKept ? bytes : Buffer.from(bytes));
     if (this.#state !== "open") return true;
+    this.#keepsBytes = isKept;
     this.progressed();
     try {
       this.#process(bytes);
@@ -229,7 +236,7 @@ export class Http1ClientConnection implements Swept {
     this.#exchange = undefined;
     socket.off("end", this.#onSocketEnd).off("drain", this.#onSocketDrain);
     socket.pause();
-    if (rest.length > 0) socket.push(Buffer.from(rest));
+    if (rest.length > 0) socket.push(this.#keepsBytes ? rest : Buffer.from(rest));
     exchange.events.onSwitched(head.fields, socket);
   }
 
@@ -356,7 +363,7 @@ class Exchange implements ClientExchange, UploadOwner, BodySink {
   }
 
   onData(bytes: Buffer): void {
-    if (!this.#isOver) this.events.onData(Buffer.from(bytes));
+    if (!this.#isOver) this.events.onData(this.#connection.keepsBytes ? bytes : Buffer.from(bytes));
   }
 
   onEnd(trailers: readonly string[]): void {

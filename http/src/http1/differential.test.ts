@@ -105,7 +105,7 @@ function readResponse(parts: readonly Buffer[], method: string) {
   let bytes = 0;
   for (const part of parts) {
     bytes += part.length;
-    connection.receive(part);
+    connection.receive(part, false);
     if (end.isOver) return { seen, bytes };
   }
   socket.emit("end");

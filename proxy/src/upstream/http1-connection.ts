@@ -81,8 +81,8 @@ export class Http1Connection implements Connection, ClientExchange, SocketOwner 
     if (first !== undefined) this.#start(wire, first);
   }
 
-  receive(bytes: Buffer): boolean {
-    return this.#wire?.receive(bytes) ?? true;
+  receive(bytes: Buffer, isKept: boolean): boolean {
+    return this.#wire?.receive(bytes, isKept) ?? true;
   }
 
   onConnectError(error: unknown): void {

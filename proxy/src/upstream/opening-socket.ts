@@ -11,7 +11,7 @@ export interface SocketOwner {
   onConnect(socket: Socket, protocol: string | undefined): void;
   onConnectError(error: unknown): void;
   /** Receives bytes of the socket after `onConnect`, as a `ReceiveBytes`. Absent: bytes are events of the socket. */
-  receive?(bytes: Buffer): boolean;
+  receive?(bytes: Buffer, isKept: boolean): boolean;
 }
 
 /** An attempt to connect. */

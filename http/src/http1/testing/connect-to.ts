@@ -15,7 +15,7 @@ export async function connectToServer() {
   await once(server, "listening");
   // A listening TCP server has an address with a port.
   const { port } = server.address() as AddressInfo;
-  const onread = readsOf((bytes) => connection.receive(bytes), false);
+  const onread = readsOf((bytes, isKept) => connection.receive(bytes, isKept), false);
   const socket = connect({ port, host: "127.0.0.1", noDelay: true, onread });
   await once(socket, "connect");
   const peer = await accepted.promise;
