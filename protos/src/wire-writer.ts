@@ -98,6 +98,34 @@ export class WireWriter {
     this.#length += this.#buffer.write(text, this.#length, "utf8");
   }
 
+  /**
+   * Writes a message field with the text `key` as its field 1 and, as its field 2, a message with the text `value` as its field 1,
+   * such as a `KeyValue` of OTLP. This is one pass for the short ASCII texts that most of them are.
+   *
+   * @returns false if it has written nothing, because a text is empty or not ASCII, or the message takes 128 bytes or more.
+   */
+  asciiPair(field: number, key: string, value: string): boolean {
+    const valueBytes = 2 + value.length;
+    const bytes = 2 + key.length + 2 + valueBytes;
+    if (key === "" || value === "" || bytes >= 0x80) return false;
+    const before = this.#length;
+    this.#varint((field << 3) | 2);
+    const start = this.#length;
+    this.#reserve(1 + bytes);
+    const buffer = this.#buffer;
+    buffer[start] = bytes;
+    buffer[start + 1] = (1 << 3) | 2;
+    buffer[start + 2] = key.length;
+    const valueAt = start + 3 + key.length;
+    buffer[valueAt] = (2 << 3) | 2;
+    buffer[valueAt + 1] = valueBytes;
+    buffer[valueAt + 2] = (1 << 3) | 2;
+    buffer[valueAt + 3] = value.length;
+    const isWritten = writeAscii(buffer, start + 3, key) && writeAscii(buffer, valueAt + 4, value);
+    this.#length = isWritten ? start + 1 + bytes : before;
+    return isWritten;
+  }
+
   /** Writes a bytes field, even when empty. */
   bytes(field: number, content: Uint8Array): void {
     this.#varint((field << 3) | 2);
@@ -256,6 +284,16 @@ export class WireWriter {
       this.#buffer = larger;
     }
   }
+}
+
+/** @returns false at a character that is not ASCII. */
+function writeAscii(buffer: Buffer, start: number, text: string): boolean {
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (code >= 0x80) return false;
+    buffer[start + index] = code;
+  }
+  return true;
 }
 
 /** @param code of one of the digits 0–9 and a–f. */

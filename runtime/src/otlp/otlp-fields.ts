@@ -27,6 +27,7 @@ export function writeAttributes(
 
 /** Writes one attribute as a `KeyValue`. */
 export function writeAttribute(writer: WireWriter, field: number, name: string, value: unknown): void {
+  if (typeof value === "string" && writer.asciiPair(field, name, value)) return;
   const attribute = writer.begin(field);
   writer.string(1, name);
   writeAny(writer, 2, value);

@@ -1,19 +1,31 @@
-/** Random ids of traces and spans. One call of the system gives the bytes of many ids. */
+/** Random ids of traces and spans. One call of the system gives the bytes of many ids, and one conversion the digits of some. */
 import { randomFillSync } from "node:crypto";
 
 const pool = Buffer.allocUnsafeSlow(16_384);
 let used = pool.length;
+/** Bytes whose digits are one string. An id is a part of it, and keeps it in memory. */
+const convertedBytes = 512;
+let digits = "";
+let usedDigits = 0;
 const noTraceId = "0".repeat(32);
 const noSpanId = "0".repeat(16);
 
+/** @param bytes at most `convertedBytes`. */
 function randomHex(bytes: number): string {
-  if (used + bytes > pool.length) {
+  if (usedDigits + 2 * bytes > digits.length) convertDigits();
+  const id = digits.slice(usedDigits, usedDigits + 2 * bytes);
+  usedDigits += 2 * bytes;
+  return id;
+}
+
+function convertDigits(): void {
+  if (used === pool.length) {
     randomFillSync(pool);
     used = 0;
   }
-  const id = pool.toString("hex", used, used + bytes);
-  used += bytes;
-  return id;
+  digits = pool.toString("hex", used, used + convertedBytes);
+  used += convertedBytes;
+  usedDigits = 0;
 }
 
 /** Returns a new trace id: 32 hexadecimal digits. */
