@@ -61,7 +61,8 @@ async function main(options: BenchOptions): Promise<void> {
   const running: RunningProgram[] = [];
   const [loadBefore = 0] = loadavg();
   try {
-    if (options.comparison !== "observation") await bundlePrograms(join(folder, "images"));
+    const needsSources = options.comparison === "observation" || options.profiles !== undefined;
+    if (!needsSources) await bundlePrograms(join(folder, "images"));
     const surroundings = await startSurroundings(options, folder, running);
     const results = await compare(chosen, options, surroundings);
     const tables = results.length === 0 ? [] : [renderTable(results, chosen[0]?.name ?? "")];
@@ -76,7 +77,7 @@ async function main(options: BenchOptions): Promise<void> {
   }
 }
 
-/** Starts the programs as in the images from now on. The variants of `--observation` change the sources instead. */
+/** Starts the programs as in the images from now on. The variants of `--observation` change the sources, and profiles name them. */
 async function bundlePrograms(folder: string): Promise<void> {
   await bundleAll(folder);
   process.env[bundlesVariable] = folder;
@@ -112,12 +113,13 @@ interface Surroundings {
   readonly collectorPort: number;
   readonly hosts: readonly string[];
   readonly needsPaths: boolean;
+  readonly profiles: string | undefined;
   /** Gets all programs, for the caller to stop. */
   readonly running: RunningProgram[];
 }
 
 async function startSurroundings(
-  { cases }: BenchOptions,
+  { cases, profiles }: BenchOptions,
   folder: string,
   running: RunningProgram[],
 ): Promise<Surroundings> {
@@ -131,7 +133,7 @@ async function startSurroundings(
   const needsRoutes = cases.some(({ listener }) => listener === "routes");
   const hosts = Array.from({ length: needsRoutes ? routeCount : 1 }, (_, number) => hostOfRoute(number));
   const needsPaths = cases.some(({ listener }) => listener === "path");
-  return { folder, backends, certificate, limitServicePort, collectorPort, hosts, needsPaths, running };
+  return { folder, backends, certificate, limitServicePort, collectorPort, hosts, needsPaths, profiles, running };
 }
 
 async function startPeer(

@@ -1,5 +1,5 @@
 /**
- * The measurement. Within a case the peers take turns (A B, A B, …), so that other load on the machine affects all of
+ * The measurement. Within a case the peers take turns (A B, B A, …), so that other load on the machine affects all of
  * them alike; results are compared within a round and never between cases.
  */
 import type { BenchCase } from "./cases.ts";
@@ -50,8 +50,10 @@ export async function measureCase(
   for (const target of targets) {
     await applyLoad(benchCase, target.port, options.warmUpSeconds, options.folder);
   }
+  const backwards = targets.toReversed();
   for (let round = 0; round < options.repeats; round += 1) {
-    for (const target of targets) {
+    // Each order in turn, so that a machine that becomes slower within a round puts no peer at a disadvantage.
+    for (const target of round % 2 === 0 ? targets : backwards) {
       samples.get(target.name)?.push(await sampleOnce(benchCase, target, options));
     }
   }

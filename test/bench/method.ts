@@ -21,9 +21,10 @@ Written by \`npm run bench\` on ${new Date().toISOString().slice(0, 10)}, commit
 - Machine: ${describeMachine()}. Load generator, backend and proxy share it. Its load
   average before the run was ${loadBefore.toFixed(1)}.
 - Versions: ${[...peers.map((peer) => peer.version()), ...toolVersions()].join("; ")}.
-- Setting: this proxy and its service as in their images (\`npm run bundle\`). Every peer with ${threads}, access log off, other settings at their defaults, all on 127.0.0.1. The
-  backend is nginx with a fixed response of 1 KiB; event streams come from a small Node server.
-- Method: per case a warm-up, then ${options.repeats} rounds of ${options.seconds} s in which the peers take turns. Before a case, each peer's
+- Setting: this proxy and its service as in their images (\`npm run bundle\`). Every peer has ${threads}, no access log,
+  other settings at their defaults, and listens on 127.0.0.1. The backend is nginx with a fixed response of 1 KiB; event
+  streams come from a small Node server.
+- Method: per case a warm-up, then ${options.repeats} rounds of ${options.seconds} s in which the peers take turns, in each order. Before a case, each peer's
   response is compared with that of the backend. Any status other than 2xx, or a broken connection, ends the run.
 - **CPU µs/request** is user and system time of the whole process with all its threads, divided by the completed
   requests: median (lowest–highest of the rounds). Compare this figure: it hardly depends on other load of the machine,

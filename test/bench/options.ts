@@ -18,6 +18,8 @@ export interface BenchOptions {
   readonly measuresIdle: boolean;
   /** Names of the peers to run; the first is the one that others are compared with. */
   readonly peers: readonly string[];
+  /** The folder for CPU profiles; absent: none are written. */
+  readonly profiles: string | undefined;
   /** Whether this is the whole comparison, whose table is written to the docs. */
   readonly isFull: boolean;
 }
@@ -33,6 +35,7 @@ export const usage = `npm run bench -- [options]   compares the proxy with Envoy
   --workers N      worker threads of each peer   (default 1)
   --peers LIST     of envoy, ours, again, watched, no-hook, no-sampling, traced-1, traced-all; the first is the measure of the others
                    (default: envoy,ours; all but envoy with --observation)
+  --profiles DIR   writes a CPU profile of each thread of this proxy, which then runs from its sources, and takes more time
   --quick          one round of 1 s: shows that everything runs, measures nothing
   --help
 
@@ -66,6 +69,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | undefined 
       seconds: { type: "string" },
       workers: { type: "string", default: "1" },
       peers: { type: "string" },
+      profiles: { type: "string" },
       quick: { type: "boolean", default: false },
       help: { type: "boolean", default: false },
     },
@@ -84,6 +88,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | undefined 
     workers: positive("--workers", values.workers),
     isQuick: values.quick,
     peers: peers.split(","),
+    profiles: values.profiles,
     isFull: args.length === 0 || (args.length === 1 && ["--observation", "--scale"].includes(args[0] ?? "")),
   };
 }

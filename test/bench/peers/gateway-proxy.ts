@@ -19,6 +19,7 @@ function variant(name: string, preload?: string, envOf: (setup: PeerSetup) => En
     start(setup) {
       writeFileSync(join(setup.folder, "bench.yaml"), manifests(setup));
       const args = [
+        ...(setup.profiles === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", setup.profiles]),
         ...(preload === undefined ? [] : ["--import", join(import.meta.dirname, "../variants", preload)]),
         programFile("proxy", "proxy"),
         ...["--config-dir", setup.folder],

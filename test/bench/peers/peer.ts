@@ -14,6 +14,8 @@ export interface PeerSetup {
   readonly workers: number;
   /** Connections of clients that a peer has to keep open beyond its default bounds; absent: its defaults suffice. */
   readonly connections?: number;
+  /** The folder for CPU profiles, which a peer in Node.js writes when it ends; absent: none. */
+  readonly profiles: string | undefined;
   readonly listeners: ListenerPorts;
   /** The hosts of the routes of the listener `routes`; one if no case uses it. */
   readonly hosts: readonly string[];
