@@ -76,20 +76,44 @@ describe("codes and attempts", () => {
     expect(requests).toHaveLength(1);
   });
 
-  test("two attempts are the default", async () => {
+  test("one more attempt is the default", async () => {
     const { port, requests } = await backendWith(respondWith(500));
     expect((await fetchWithRetries(await serve(port, "retry: { codes: [500] }"))).status).toBe(500);
-    expect(requests).toHaveLength(3);
+    expect(requests).toHaveLength(2);
+  });
+
+  test.each([
+    ["a listed code", respondWith(503), 503],
+    ["a connection that is reset", drop, 502],
+  ])("no attempts disable retries: %s", async (_, first, status) => {
+    const { port, requests } = await backendWith(first, respondWith(200));
+    const gateway = await serve(port, "retry: { codes: [503], attempts: 0 }");
+    expect((await fetchWithRetries(gateway)).status).toBe(status);
+    expect(requests).toHaveLength(1);
   });
 });
 
 describe("attempts without a response", () => {
-  test("a connection that is reset is retried, for POST too", async () => {
+  test("a connection that is reset is retried if the method is idempotent", async () => {
     const { port, requests } = await backendWith(drop, drop, echo);
     const gateway = await serve(port, "retry: { attempts: 2 }");
-    const response = await fetchWithRetries(gateway, { method: "POST", body: "order 7" });
+    const response = await fetchWithRetries(gateway, { method: "PUT", body: "order 7" });
     expect(((await response.json()) as Echo).body).toBe("order 7");
     expect(requests).toHaveLength(3);
+  });
+
+  test("a POST that was reset is not sent twice, since the backend may have processed it", async () => {
+    const { port, requests } = await backendWith(drop, echo);
+    const gateway = await serve(port, "retry: { codes: [503], attempts: 2 }");
+    expect((await fetchWithRetries(gateway, { method: "POST", body: "order 7" })).status).toBe(502);
+    expect(requests).toHaveLength(1);
+  });
+
+  test("a POST that exceeds backendRequest is not sent twice either", async () => {
+    const { port, requests } = await backendWith(() => undefined, respondWith(200));
+    const gateway = await serve(port, "timeouts: { backendRequest: 400ms }, retry: { attempts: 1 }");
+    expect((await fetchWithRetries(gateway, { method: "POST", body: "order 7" })).status).toBe(504);
+    expect(requests).toHaveLength(1);
   });
 
   test("without retry a POST that was reset is never sent twice", async () => {
@@ -222,7 +246,7 @@ test("limits count a client request once, however many attempts it has", async (
   const { port, requests } = await backendWith(respondWith(500), respondWith(500), respondWith(200));
   const gateway = await serve(
     port,
-    "retry: { codes: [500] }",
+    "retry: { codes: [500], attempts: 2 }",
     policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 10, unit: Hours }"]),
   );
   const response = await fetchWithRetries(gateway);

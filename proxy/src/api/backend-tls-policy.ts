@@ -1,5 +1,5 @@
 /**
- * BackendTLSPolicy (Gateway API v1.6, standard channel): TLS to the endpoints of a Service, and how they are verified.
+ * BackendTLSPolicy (Gateway API v1.7, standard channel): TLS to the endpoints of a Service, and how they are verified.
  */
 import * as z from "zod";
 import { namespacedMetadata, readableMetadata, remainsReader, strictResource } from "./metadata.ts";

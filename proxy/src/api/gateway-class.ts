@@ -1,4 +1,4 @@
-/** GatewayClass (Gateway API v1.6): the controller of the Gateways that name the class. */
+/** GatewayClass (Gateway API v1.7): the controller of the Gateways that name the class. */
 import * as z from "zod";
 import {
   clusterMetadata,

@@ -1,5 +1,5 @@
 /**
- * Gateway (Gateway API v1.6 `Gateway`, standard channel): listeners, their addresses, and who may attach ListenerSets.
+ * Gateway (Gateway API v1.7 `Gateway`, standard channel): listeners, their addresses, and who may attach ListenerSets.
  */
 import * as z from "zod";
 import { listeners, secretReference } from "./listener.ts";

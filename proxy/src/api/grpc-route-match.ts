@@ -1,4 +1,4 @@
-/** `GRPCRouteMatch` (Gateway API v1.6): the conditions of a rule on a gRPC call. */
+/** `GRPCRouteMatch` (Gateway API v1.7): the conditions of a rule on a gRPC call. */
 import * as z from "zod";
 import { type MatchPattern, patternCheck, tooLarge, valueMatch } from "./http-route-match.ts";
 import { type Immutable, list, strictObject, text } from "./schema.ts";

@@ -1,5 +1,5 @@
 /**
- * GRPCRoute (Gateway API v1.6, standard channel, with `sessionPersistence` of the experimental channel): routes gRPC calls of
+ * GRPCRoute (Gateway API v1.7, standard channel, with `sessionPersistence` of the experimental channel): routes gRPC calls of
  * the listeners of its parents to backends.
  */
 import * as z from "zod";

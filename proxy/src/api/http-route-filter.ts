@@ -1,5 +1,5 @@
 /**
- * `HTTPRouteFilter` (Gateway API v1.6): changes of a rule or backendRef to its requests and responses. Every filter of
+ * `HTTPRouteFilter` (Gateway API v1.7): changes of a rule or backendRef to its requests and responses. Every filter of
  * the API is parsed; `translate/route/filters` decides which are supported.
  */
 import * as z from "zod";

@@ -1,4 +1,4 @@
-/** `HTTPRouteMatch` (Gateway API v1.6): the conditions of a rule on a request. */
+/** `HTTPRouteMatch` (Gateway API v1.7): the conditions of a rule on a request. */
 import * as z from "zod";
 import { maxPatternSize, patternError, patternSize, sizeError } from "../regex/pattern.ts";
 import { headerName, type Immutable, list, strictObject, text } from "./schema.ts";

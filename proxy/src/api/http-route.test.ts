@@ -247,7 +247,11 @@ describe("a rule", () => {
       { timeouts: { request: "10s", backendRequest: "10001ms" } },
       "timeouts.backendRequest: backendRequest must not be longer than request",
     ],
-    ["no attempt", { retry: { attempts: 0 } }, "retry.attempts: found 0, accepted is an integer from 1 to 2147483647"],
+    [
+      "fewer attempts than none",
+      { retry: { attempts: -1 } },
+      "retry.attempts: found -1, accepted is an integer from 0 to 2147483647",
+    ],
     ["a code twice", { retry: { codes: [500, 500] } }, "retry.codes: a code is named twice"],
     [
       "an unknown field",

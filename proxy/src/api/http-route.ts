@@ -1,6 +1,6 @@
 /**
- * HTTPRoute (Gateway API v1.6, standard channel, with `retry` and `sessionPersistence` of the experimental channel):
- * routes requests of the listeners of its parents to backends.
+ * HTTPRoute (Gateway API v1.7, standard channel, with `sessionPersistence` of the experimental channel): routes requests of
+ * the listeners of its parents to backends.
  */
 import * as z from "zod";
 import { duration, durationMs } from "./duration.ts";
@@ -35,17 +35,24 @@ const retry = strictObject({
     .array(integer(400, 599))
     .refine((codes) => new Set(codes).size === codes.length, { error: "a code is named twice" })
     .optional(),
-  attempts: integer(1, maxInt32).optional(),
+  attempts: integer(0, maxInt32).optional(),
   backoff: duration.optional(),
 });
 
-/** `SessionPersistence` of the experimental channel. It is read so that the status reports it as unsupported. */
+const lifetimeType = z.enum(["Permanent", "Session"]).optional();
+
+/**
+ * `SessionPersistence` of the experimental channel, with the fields of Gateway API 1.7 and of earlier versions. It is read so
+ * that the status reports it as unsupported.
+ */
 export const sessionPersistence = strictObject({
   sessionName: anyText.optional(),
   absoluteTimeout: duration.optional(),
   idleTimeout: duration.optional(),
   type: z.enum(["Cookie", "Header"]).optional(),
-  cookieConfig: strictObject({ lifetimeType: z.enum(["Permanent", "Session"]).optional() }).optional(),
+  cookieConfig: strictObject({ lifetimeType }).optional(),
+  cookie: strictObject({ name: anyText.optional(), path: anyText.optional(), lifetimeType }).optional(),
+  header: strictObject({ name: anyText }).optional(),
 });
 
 const defaultMatch = { path: { type: "PathPrefix" as const, value: "/" }, headers: [], queryParams: [] };

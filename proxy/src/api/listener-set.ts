@@ -1,4 +1,4 @@
-/** ListenerSet (Gateway API v1.6): listeners that another team attaches to a Gateway, where the Gateway allows it. */
+/** ListenerSet (Gateway API v1.7): listeners that another team attaches to a Gateway, where the Gateway allows it. */
 import * as z from "zod";
 import { listeners } from "./listener.ts";
 import { gatewayApiVersions, namespacedMetadata, readableMetadata, remainsReader, strictResource } from "./metadata.ts";

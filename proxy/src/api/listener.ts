@@ -1,4 +1,4 @@
-/** A listener of a Gateway or a ListenerSet (Gateway API v1.6 `Listener`, `ListenerEntry`). */
+/** A listener of a Gateway or a ListenerSet (Gateway API v1.7 `Listener`, `ListenerEntry`). */
 import * as z from "zod";
 import { gatewayGroup } from "./names.ts";
 import {

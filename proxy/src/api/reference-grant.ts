@@ -1,4 +1,4 @@
-/** ReferenceGrant (Gateway API v1.6): permits references from other namespaces to objects of its own. */
+/** ReferenceGrant (Gateway API v1.7): permits references from other namespaces to objects of its own. */
 import type * as z from "zod";
 import { gatewayApiVersions, namespacedMetadata, strictResource } from "./metadata.ts";
 import { group, type Immutable, kindName, list, namespaceName, strictObject, targetName } from "./schema.ts";

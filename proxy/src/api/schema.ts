@@ -1,7 +1,7 @@
 /**
  * Building blocks of the resource schemas. Each leaf describes what it accepts, so that `issue.ts` can build messages
  * with the value that was found and the values that are accepted. Bounds and patterns follow the CRDs of the Gateway
- * API (v1.6, standard channel), so that a manifest is rejected here exactly when `kubectl apply` rejects it.
+ * API (v1.7, standard channel), so that a manifest is rejected here exactly when `kubectl apply` rejects it.
  */
 import * as z from "zod";
 

@@ -1,6 +1,6 @@
 /**
  * Statuses as Kubernetes shows them and file mode logs them: conditions with their reasons, as closed unions. Reasons
- * are those of the Gateway API (v1.6), except where marked as specific to this gateway. Times are added by
+ * are those of the Gateway API (v1.7), except where marked as specific to this gateway. Times are added by
  * `status/conditions.ts`.
  */
 import { type RouteKind, routeKinds } from "@gatewayproxy/runtime/route-key";

@@ -193,9 +193,9 @@ export interface Timeouts {
 
 /** Gateway API `HTTPRouteRetry`. */
 export interface RetryPolicy {
-  /** Statuses that are retried while attempts are left. An attempt without a response counts as one of them. */
+  /** Statuses that are retried while attempts are left. */
   readonly codes: readonly number[];
-  /** The most attempts after the first one; at least 1. */
+  /** The most attempts after the first one; 0 for none. */
   readonly attempts: number;
   /** Shortest wait before the first retry; later ones wait longer. */
   readonly backoffMs: number;

@@ -143,7 +143,7 @@ export class Forwarding implements RelayOwner, TrailerSelection {
     this.#options = options;
     this.#trace = trace === undefined ? undefined : new AttemptTrace(clock, trace);
     this.#outgoing = { target, request, usageEdit };
-    const rules = { clock, random, policy, budget, request, deadline };
+    const rules = { clock, random, policy, budget, request, isForModel: target.ai !== undefined, deadline };
     this.#retries = new RetryRules({ ...rules, history: this.#history, hasProviders: failover !== undefined });
   }
 

@@ -17,12 +17,14 @@ interface Shape {
   readonly method?: string;
   readonly policy?: RetryPolicy;
   readonly isReplayable?: boolean;
+  readonly isForModel?: boolean;
   /** Of the request, in milliseconds from now. */
   readonly timeoutMs?: number;
 }
 
 /** The rules of a request, after `attempts` attempts. */
-function rulesAfter(attempts: number, { method = "GET", policy, isReplayable, timeoutMs }: Shape = {}) {
+function rulesAfter(attempts: number, shape: Shape = {}) {
+  const { method = "GET", policy, isReplayable, isForModel = false, timeoutMs } = shape;
   const clock = new FakeClock();
   const history = new AttemptHistory();
   for (let made = 0; made < attempts; made++) history.add(pool());
@@ -33,6 +35,7 @@ function rulesAfter(attempts: number, { method = "GET", policy, isReplayable, ti
     policy,
     budget: new RetryBudget(),
     request: { method, path: "/", headers: [], body, upgrade: undefined },
+    isForModel,
     history,
     hasProviders: false,
     deadline: timeoutMs === undefined ? undefined : new RequestDeadline(clock, clock.monotonicMs() + timeoutMs, noop),
@@ -89,6 +92,53 @@ describe("with a policy", () => {
   ])("after %i attempts with %j: stops, since %s", (attempts, shape, why) => {
     expect(rulesAfter(attempts, { policy, ...shape }).rules.byPolicy()).toEqual({ kind: "stop", why });
   });
+
+  test.each([
+    ["reset", "GET", "retry"],
+    ["timeout", "HEAD", "retry"],
+    ["reset", "PUT", "retry"],
+    ["timeout", "DELETE", "retry"],
+    ["connect", "POST", "retry"],
+    ["unprocessed", "PATCH", "retry"],
+    ["reset", "POST", "stop"],
+    ["timeout", "POST", "stop"],
+    ["reset", "PATCH", "stop"],
+  ] as const)("after the failure %s of a %s: %s", (kind, method, expected) => {
+    expect(rulesAfter(1, { policy, method }).rules.afterFailure(failure(kind)).kind).toBe(expected);
+  });
+
+  test("the log says why a request is not repeated that an endpoint may have processed", () => {
+    expect(rulesAfter(1, { policy, method: "POST" }).rules.afterFailure(failure("reset"))).toEqual({
+      kind: "stop",
+      why: "the endpoint may have processed the request",
+    });
+  });
+
+  test("a request to a model is repeated whatever its method", () => {
+    const { rules } = rulesAfter(1, { policy, method: "POST", isForModel: true });
+    expect(rules.afterFailure(failure("reset")).kind).toBe("retry");
+  });
+
+  test("no attempts disable retries, also those that are made without a policy", () => {
+    const { rules } = rulesAfter(1, { policy: { codes: [503], attempts: 0, backoffMs: 100 } });
+    for (const kind of ["connect", "unprocessed", "reset"] as const) {
+      expect(rules.afterFailure(failure(kind)).kind).toBe("stop");
+    }
+    expect(rules.byPolicy().kind).toBe("stop");
+  });
+
+  test.each([
+    ["POST", [], undefined, true],
+    ["POST", [503], undefined, false],
+    ["POST", [], "h2", false],
+    ["PUT", [], undefined, false],
+  ] as const)(
+    "whether no attempt follows a complete %s with the codes %j over %s: %s",
+    (method, codes, protocol, isLast) => {
+      const { rules } = rulesAfter(1, { method, policy: { codes, attempts: 1, backoffMs: 1 } });
+      expect(rules.isLast(protocol)).toBe(isLast);
+    },
+  );
 
   test("a failure that another attempt cannot change stops", () => {
     for (const kind of ["overloaded", "forbidden"] as const) {

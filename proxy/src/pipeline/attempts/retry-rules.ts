@@ -3,7 +3,9 @@
  *
  * Without a retry policy: an attempt without a connection, one that the endpoint has not processed, and a safe one that was
  * reset before its response are repeated once, immediately (RFC 9110 §9.2.2). With `HTTPRouteRetry`, attempts of any method
- * that failed or got one of its codes are repeated after a backoff, within the retry budget of the backend.
+ * that got one of its codes, or that no endpoint has processed, are repeated after a backoff, within the retry budget of the
+ * backend. An attempt that was reset or timed out may have been processed: it is repeated if that does no harm, which holds
+ * for idempotent methods and for requests to LLM providers.
  *
  * Of a Backend with several providers, the policy counts rounds: it decides when no provider is left, and the next round may
  * use each of them again.
@@ -32,6 +34,8 @@ export interface RetryRulesOptions {
   /** Of the backend. */
   readonly budget: RetryBudget;
   readonly request: OutgoingRequest;
+  /** Whether the backend is an LLM provider, which may process a request twice: it keeps nothing of a generation. */
+  readonly isForModel: boolean;
   readonly history: AttemptHistory;
   /** Whether the backend has several providers: a failed attempt then moves to the next one, and is not repeated. */
   readonly hasProviders: boolean;
@@ -68,7 +72,10 @@ export class RetryRules {
   /** Whether no other attempt can follow once the endpoint has the complete body. */
   isLast(protocol: ConnectionTarget["protocol"]): boolean {
     const { policy, history, request } = this.#options;
-    if (policy !== undefined) return history.rounds > policy.attempts;
+    if (policy !== undefined) {
+      if (history.rounds > policy.attempts) return true;
+      return protocol !== "h2" && policy.codes.length === 0 && !this.#mayBeProcessedTwice;
+    }
     // What HTTP/2 endpoints have not processed is sent again; a safe request whatever became of it.
     return protocol !== "h2" && !isSafe(request.method);
   }
@@ -83,6 +90,8 @@ export class RetryRules {
     }
     // A request that waited too long does not wait again, and a forbidden address stays forbidden.
     if (failure.kind === "overloaded" || failure.kind === "forbidden") return stop;
+    const mayBeProcessed = failure.kind === "reset" || failure.kind === "timeout";
+    if (mayBeProcessed && !this.#mayBeProcessedTwice) return stopSince("the endpoint may have processed the request");
     return this.byPolicy();
   }
 
@@ -104,6 +113,11 @@ export class RetryRules {
     return this.#options.request.body?.isReplayable !== false;
   }
 
+  get #mayBeProcessedTwice(): boolean {
+    const { request, isForModel } = this.#options;
+    return isForModel || isIdempotent(request.method);
+  }
+
   #isRepeatable({ kind }: UpstreamFailure): boolean {
     const { history, request, hasProviders } = this.#options;
     if (hasProviders || history.countedAttempts >= attemptsWithoutPolicy || !this.isBodyKept) return false;
@@ -123,4 +137,9 @@ function backoffMs(baseMs: number, attempts: number, random: number): number {
 /** RFC 9110 §9.2.1 */
 function isSafe(method: string): boolean {
   return method === "GET" || method === "HEAD" || method === "OPTIONS";
+}
+
+/** RFC 9110 §9.2.2 */
+function isIdempotent(method: string): boolean {
+  return isSafe(method) || method === "PUT" || method === "DELETE" || method === "TRACE";
 }

@@ -11,12 +11,12 @@ export function translateTimeouts({ request, backendRequest }: NonNullable<HttpR
   };
 }
 
-/** Two more attempts cover an endpoint that restarts and a second one that is still starting. */
-const defaultAttempts = 2;
+/** The default of the definition since Gateway API 1.7, for files and for the definitions of earlier versions. */
+const defaultAttempts = 1;
 /** About the time in which a connection fails and another endpoint is tried. */
 const defaultBackoffMs = 25;
 
-/** Returns the retry policy. Default: 2 retries, a backoff of 25 ms, and no status codes. */
+/** Returns the retry policy. Default: 1 retry, a backoff of 25 ms, and no status codes. */
 export function translateRetry({ codes, attempts, backoff }: NonNullable<HttpRouteRule["retry"]>): RetryPolicy {
   return {
     codes: codes ?? [],
