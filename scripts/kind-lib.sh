@@ -9,7 +9,7 @@ release=gateway-proxy
 image_registry=${IMAGE_REGISTRY:-localhost/gateway-proxy}
 node_image=${KIND_NODE_IMAGE:-}
 offline=${KIND_OFFLINE:-false}
-gateway_api_version=v1.6.3
+gateway_api_version=v1.7.0
 gateway_api_crds=${GATEWAY_API_CRDS:-https://github.com/kubernetes-sigs/gateway-api/releases/download/$gateway_api_version/standard-install.yaml}
 images='gateway-proxy ratelimit-service mock-llm'
 

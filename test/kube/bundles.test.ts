@@ -4,6 +4,7 @@
  */
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { supportedFeatures } from "../../proxy/src/controller/supported-features.ts";
 import { gatewayApiBundles } from "../rig/binaries.ts";
 import { startControlPlane } from "../rig/control-plane.ts";
 import { applyDefinitions } from "../rig/definitions.ts";
@@ -37,6 +38,20 @@ spec:
   targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: chat}]
   traffic: {rateLimit: {local: [{requests: 10, unit: Minutes}]}}
 `;
+
+/** The features that the definitions of a version do not permit. Before 1.4, the status has no field for features. */
+const missingFeatures: Readonly<Record<string, readonly string[]>> = {
+  "v1.4": [
+    ...["GatewayBackendClientCertificate", "GatewayFrontendClientCertificateValidation", "HTTPRouteCORS"],
+    "GatewayFrontendClientCertificateValidationInsecureFallback",
+    ...["HTTPRoute303RedirectStatusCode", "HTTPRoute307RedirectStatusCode", "HTTPRoute308RedirectStatusCode"],
+    ...["HTTPRouteRetryCodes", "HTTPRouteRetryConnectionError", "ListenerSet"],
+    ...["TCPRoute", "TLSRoute", "TLSRouteModeMixed", "TLSRouteModeTerminate", "UDPRoute"],
+  ],
+  "v1.5": ["HTTPRouteRetryCodes", "HTTPRouteRetryConnectionError", "TCPRoute", "UDPRoute"],
+  "v1.6": ["HTTPRouteRetryCodes", "HTTPRouteRetryConnectionError"],
+  "v1.7": [],
+};
 
 const isTrue = (type: string) => expect.objectContaining({ type, status: "True" }) as unknown;
 
@@ -76,6 +91,11 @@ describeCluster("with another bundle of the Gateway API", () => {
         ({ type }) => type === "SupportedVersion",
       );
       expect(supported?.message).toContain(version);
+      const { supportedFeatures: claimed } = status as { supportedFeatures?: readonly { readonly name: string }[] };
+      const missing = missingFeatures[version.replace(/\.\d+$/, "")];
+      expect(claimed?.map(({ name }) => name)).toEqual(
+        missing && supportedFeatures.filter((name) => !missing.includes(name)),
+      );
       const accepted = expect.arrayContaining([isTrue("Accepted")]) as unknown;
       await cluster.becomes("gateway/web", "tenant", {
         status: { conditions: accepted, listeners: [{ name: "http", attachedRoutes: 1, conditions: accepted }] },

@@ -13,7 +13,7 @@ export const apiPrograms = ["etcd", "kube-apiserver", "kubectl"] as const;
 export const controllerPrograms = ["kube-controller-manager", "kube-scheduler"] as const;
 
 /** The further programs of the conformance suite. */
-export const conformancePrograms = ["fakekubelet", "echo-basic", "coredns", "conformance.test"] as const;
+export const conformancePrograms = ["fakekubelet", "echo-basic", "conformance.test"] as const;
 
 export type RigProgram =
   | (typeof apiPrograms)[number]

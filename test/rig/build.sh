@@ -30,9 +30,8 @@ control-plane kube-controller-manager kubernetes k8s.io/kubernetes/cmd/kube-cont
 control-plane kube-scheduler kubernetes k8s.io/kubernetes/cmd/kube-scheduler
 control-plane kubectl kubernetes k8s.io/kubernetes/cmd/kubectl
 conformance fakekubelet conformance ./cmd/fakekubelet
-conformance echo-basic conformance sigs.k8s.io/gateway-api/conformance/echo-basic
+conformance echo-basic conformance sigs.k8s.io/gateway-api-conformance-images/echo-basic
 conformance conformance.test conformance .
-conformance coredns coredns github.com/coredns/coredns
 '
 
 usage() {
@@ -50,14 +49,18 @@ version_flags() {
   echo "$flags"
 }
 
-# A digest of the sources of our own program. A binary without a record of them is used as it is.
-source_digest() { cat "$here"/modules/conformance/cmd/fakekubelet/*.go | sha256sum | cut -d' ' -f1; }
+# A digest of what decides about a program of the suite: the versions of its modules, and our own sources. The suite and
+# the CRDs have to be of one version.
+source_digest() { # NAME
+  local sources=("$here"/modules/conformance/*_test.go)
+  if [ "$1" = fakekubelet ]; then sources=("$here"/modules/conformance/cmd/fakekubelet/*.go); fi
+  cat "$here"/modules/conformance/go.{mod,sum} "${sources[@]}" | sha256sum | cut -d' ' -f1
+}
 
-is_present() { # NAME
+is_present() { # NAME MODULE
   [ -x "$bin/$1" ] || return 1
-  [ "$1" = fakekubelet ] || return 0
-  [ -e "$bin/.fakekubelet.source" ] || source_digest >"$bin/.fakekubelet.source"
-  [ "$(cat "$bin/.fakekubelet.source")" = "$(source_digest)" ]
+  [ "$2" = conformance ] || return 0
+  [ "$(cat "$bin/.$1.source" 2>/dev/null)" = "$(source_digest "$1")" ]
 }
 
 build() { # NAME MODULE PACKAGE
@@ -70,7 +73,7 @@ build() { # NAME MODULE PACKAGE
     (cd "$here/modules/$module" && nice -n 19 go build -trimpath -ldflags "$flags" -o "$bin/.new.$name" "$package")
   fi
   mv "$bin/.new.$name" "$bin/$name"
-  if [ "$name" = fakekubelet ]; then source_digest >"$bin/.fakekubelet.source"; fi
+  if [ "$module" = conformance ]; then source_digest "$name" >"$bin/.$name.source"; fi
 }
 
 # The CRDs of the Gateway API, the standard channel's and the experimental one's, in the version of the conformance suite.
@@ -94,7 +97,7 @@ copy_crds() {
 
 has_crds() {
   local version folder
-  version="v$(sed -n 's/.*sigs.k8s.io\/gateway-api v//p' "$here/modules/conformance/go.mod")"
+  version="v$(sed -n 's/.*sigs.k8s.io\/gateway-api v\([^ ]*\).*/\1/p' "$here/modules/conformance/go.mod")"
   for folder in "$crds" "$experimental_crds"; do
     [ "$version" = "$(cat "$folder/VERSION" 2>/dev/null)" ] || return 1
   done
@@ -162,7 +165,7 @@ if ! has_bundles; then
   fi
 fi
 while read -r of name module package; do
-  if [ -z "$of" ] || { [ "$group" != all ] && [ "$group" != "$of" ]; } || is_present "$name"; then continue; fi
+  if [ -z "$of" ] || { [ "$group" != all ] && [ "$group" != "$of" ]; } || is_present "$name" "$module"; then continue; fi
   missing=$((missing + 1))
   if [ "$check_only" = yes ]; then
     echo "$name would be built"

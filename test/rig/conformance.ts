@@ -4,8 +4,8 @@
  * of the fake node, which has no Service addresses: `load-balancer.ts` reports those of the pods.
  *
  * Arguments go to the suite, such as `-run-test HTTPRouteMatching`. Without any, it tests everything that
- * `supported-features.ts` claims, and writes the official report to docs/conformance. `--experimental` uses the CRDs and
- * features of the API's experimental channel; `--grpc`, `--tls`, `--tcp` and `--udp`, alone or together, report the profiles
+ * `supported-features.ts` claims, and writes the official report to docs/conformance. `--experimental` uses the CRDs of
+ * the API's experimental channel; `--grpc`, `--tls`, `--tcp` and `--udp`, alone or together, report the profiles
  * GATEWAY-GRPC, GATEWAY-TLS, … in place of GATEWAY-HTTP; `--keep` does not stop the cluster afterwards. Needs root and
  * Linux. Logs are kept in the folder that is printed at the start.
  */
@@ -15,7 +15,7 @@ import { createWriteStream, mkdirSync, mkdtempSync, readFileSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { experimentalFeatures, supportedFeatures } from "../../proxy/src/controller/supported-features.ts";
+import { supportedFeatures } from "../../proxy/src/controller/supported-features.ts";
 import { gatewayApiCrds, requireRigProgram } from "./binaries.ts";
 import { type ControlPlane, startControlPlane } from "./control-plane.ts";
 import { Daemon } from "./daemon.ts";
@@ -63,7 +63,6 @@ const isKept = process.argv.includes("--keep");
 const channel = process.argv.includes("--experimental") ? "experimental" : "standard";
 const named = process.argv.filter((argument) => profileFlags.includes(argument)).map((flag) => flag.slice(2));
 const protocols = named.length === 0 ? ["http"] : named;
-const features = [...supportedFeatures, ...(channel === "standard" ? [] : experimentalFeatures)];
 const report = join(repository, "docs", "conformance", `gateway-${protocols.join("-")}-${channel}-report.yaml`);
 process.exitCode = await main(process.argv.slice(2).filter((argument) => !ownFlags.includes(argument)));
 
@@ -95,10 +94,7 @@ async function main(args: readonly string[]): Promise<number> {
 
 /** The images of the suite's own pods. */
 function suiteImages(): Readonly<Record<string, string>> {
-  return {
-    "gateway-api/echo-basic": `chroot:${requireRigProgram("echo-basic")}`,
-    "coredns/coredns": `chroot:${requireRigProgram("coredns")}`,
-  };
+  return { "gateway-api/conformance/echo-basic": `chroot:${requireRigProgram("echo-basic")}` };
 }
 
 async function install(plane: ControlPlane): Promise<void> {
@@ -137,7 +133,7 @@ async function runSuite(plane: ControlPlane, args: readonly string[], logs: stri
   mkdirSync(join(repository, "docs", "conformance"), { recursive: true });
   const { version } = JSON.parse(readFileSync(join(repository, "package.json"), "utf8")) as { version: string };
   const profiles = protocols.map((protocol) => `GATEWAY-${protocol.toUpperCase()}`);
-  const whole = ["-conformance-profiles", profiles.join(","), `-supported-features=${features.join(",")}`];
+  const whole = ["-conformance-profiles", profiles.join(","), `-supported-features=${supportedFeatures.join(",")}`];
   const project = ["-organization", "gatewayproxy", "-project", "gateway-proxy", "-url", "https://gatewayproxy.dev"];
   const suite = [
     ...["-test.run", "TestConformance", "-test.v", "-test.timeout", "60m", "-gateway-class", "gateway-proxy"],

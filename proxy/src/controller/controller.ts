@@ -31,6 +31,7 @@ import { noProvisionErrors, type ProvisionErrors, Provisioner } from "./provisio
 import { type ProxyDefaults, workloadName } from "./provision/workload.ts";
 import { rememberedCredentials } from "./remembered-credentials.ts";
 import { currentObjects } from "./current-objects.ts";
+import { permittedFeatures } from "./supported-features.ts";
 
 /** Collaborators and settings of a `Controller`. */
 export interface ControllerOptions {
@@ -267,13 +268,15 @@ export class Controller {
     { resources, rejected }: KubernetesConfiguration,
     errors: ProvisionErrors,
   ): Promise<boolean> {
+    const definitions = this.#definitions.current;
     const statuses = await runInSlices(
       clusterStatuses(plan, {
         resources,
         errors,
         areServicesKnown: this.#provisioner.isKnown("Service"),
         listError: this.#provisioner.listError,
-        supportedVersion: supportedVersion(this.#definitions.current),
+        supportedVersion: supportedVersion(definitions),
+        features: permittedFeatures(definitions),
         workloadOf: ({ kind, namespace, name }) => this.#provisioner.current(kind, namespace, name),
         serviceOf: (gateway) => this.#provisioner.current("Service", gateway.metadata.namespace, workloadName(gateway)),
       }),

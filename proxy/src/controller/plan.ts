@@ -323,6 +323,8 @@ export interface ObservedState {
   readonly listError?: string | undefined;
   /** The condition `SupportedVersion` of classes; undefined: unknown. */
   readonly supportedVersion?: GatewayClassCondition | undefined;
+  /** The features that the definitions of the cluster permit. Default: all that are supported. */
+  readonly features?: readonly string[];
 }
 
 /** Returns the StatefulSets of Gateways whose proxies have volumes, by `ownerKey`. */
@@ -376,7 +378,7 @@ export function* clusterStatuses(plan: Plan, observed: ObservedState): Steps<Clu
     ...statuses,
     gatewayClasses: statuses.gatewayClasses.map((status) => ({
       ...withSupportedVersion(status, observed.supportedVersion),
-      supportedFeatures: supportedFeatures.map((name) => ({ name })),
+      supportedFeatures: (observed.features ?? supportedFeatures).map((name) => ({ name })),
     })),
     gateways: areServicesKnown ? gatewayStatuses : [],
     proxyPolicies,
