@@ -42,6 +42,15 @@ test("they apply after the filters of the rule, and override them", async () => 
   expect(echo.headers).toMatchObject({ backend: "ref", host: "ref.example" });
 });
 
+test.each([
+  ["ReplaceFullPath, replaceFullPath: /whole", "/whole?q=1"],
+  ["ReplacePrefixMatch, replacePrefixMatch: /other", "/other/x?q=1"],
+])("a URLRewrite of the path, %s", async (path, expected) => {
+  const rewrite = `{ type: URLRewrite, urlRewrite: { path: { type: ${path} } } }`;
+  const send = await serve(`{ matches: [{ path: { value: /api } }], backendRefs: [${ref(rewrite)}] }`);
+  expect((await send("/api/x?q=1")).echo.url).toBe(expected);
+});
+
 test("response headers are edited by the rule and by the backendRef", async () => {
   const edit = (name: string): string =>
     `{ type: ResponseHeaderModifier, responseHeaderModifier: { set: [{ name: ${name}, value: "yes" }] } }`;

@@ -206,6 +206,19 @@ test("hostnames of the route and the listener select the authority of a call", a
   expect(await call(gateway, "/test.Echo/Say", { authority: "one.example.org" })).toBe(UNIMPLEMENTED);
 });
 
+test("the own hostnames of routes decide about their precedence, not what they have in common with the listener", async () => {
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest().replace("port: 80", "port: 80, hostname: abc.example.com"),
+      backendManifest("wide", await startRecorder("wide")),
+      backendManifest("narrow", await startRecorder("narrow")),
+      grpcRouteManifest("a", [`backendRefs: [${backendRef("wide")}]`], 'hostnames: ["*.example.com"]'),
+      grpcRouteManifest("b", [`backendRefs: [${backendRef("narrow")}]`], "hostnames: [abc.example.com]"),
+    ),
+  );
+  expect(await call(gateway, "/a.One/Get", { authority: "abc.example.com" })).toBe("narrow");
+});
+
 test("filters edit the metadata of the call, of the rule and of one backend", async () => {
   const port = await startRecorder("edited");
   const added = (value: string) =>

@@ -83,6 +83,36 @@ spec:
   expect(await bodyOf(gateway, "/", "example.com")).toBe("404");
 });
 
+describe("routes with one common hostname at a listener have the precedence of their own hostnames:", () => {
+  const match = (name: string, rule: string): string => `{ matches: [${rule}], backendRefs: [${backendRef(name)}] }`;
+
+  test.each([
+    ["abc.example.com", "*.example.com", "abc.example.com"],
+    ["*.example.com", "*.com", "*.example.com"],
+  ])("at %s, %s is after %s", async (listener, wide, narrow) => {
+    const gateway = await startGateway(
+      manifests(
+        gatewayManifest().replace("port: 80", `port: 80, hostname: "${listener}"`),
+        ...(await named("wide", "narrow")),
+        // By name, the wide one would be first, and by path as well.
+        routeManifest("a", [match("wide", "{ path: { value: /path/prefix } }")], `hostnames: ["${wide}"]`),
+        routeManifest(
+          "b",
+          [match("narrow", "{ path: { value: /path }, headers: [{ name: x, value: y }] }")],
+          `hostnames: ["${narrow}"]`,
+        ),
+      ),
+    );
+    const get = async (header: string) => {
+      const head = `GET /path/prefix/longer HTTP/1.1\r\nHost: abc.example.com\r\n${header}Connection: close\r\n\r\n`;
+      return (await rawHttp(gateway.url(), head)).body;
+    };
+    expect(await get("X: y\r\n")).toBe("narrow");
+    // What the more specific hostname does not match is served by the other.
+    expect(await get("")).toBe("wide");
+  });
+});
+
 test("matches on headers, query and method", async () => {
   const gateway = await startGateway(
     manifests(

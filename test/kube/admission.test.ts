@@ -9,6 +9,7 @@ import { parseResource } from "../../proxy/src/api/parse-resource.ts";
 import { errorsOf } from "../../proxy/src/api/testing/errors.ts";
 import { acceptedResponses, rejectedResponses } from "../../proxy/src/api/testing/limit-responses.ts";
 import { type Cluster, describeCluster } from "./support/cluster.ts";
+import { acceptedRoutes, rejectedRoutes } from "./support/http-route-manifests.ts";
 import { acceptedStreams, rejectedStreams } from "./support/stream-manifests.ts";
 
 const target = { group: "gateway.networking.k8s.io", kind: "HTTPRoute", name: "chat" };
@@ -415,14 +416,14 @@ const rejected: readonly (readonly [string, object])[] = [
 
 describeCluster("the API server and the parser", (cluster) => {
   describe("both accept", () => {
-    test.each([...accepted, ...acceptedStreams])("%s", async (_, manifest) => {
+    test.each([...accepted, ...acceptedRoutes, ...acceptedStreams])("%s", async (_, manifest) => {
       expect(errorsOf(manifest)).toEqual([]);
       expect(await validate(cluster, manifest)).toBe("201");
     });
   });
 
   describe("both reject", () => {
-    test.each([...rejected, ...rejectedStreams])("%s", async (_, manifest) => {
+    test.each([...rejected, ...rejectedRoutes, ...rejectedStreams])("%s", async (_, manifest) => {
       expect(errorsOf(manifest)).not.toEqual([]);
       // 400 for unknown fields, 422 for values that the schema rejects.
       expect(await validate(cluster, manifest)).toMatch(/^4(00|22)/);
@@ -499,6 +500,8 @@ function specOf(manifest: object): unknown {
 }
 
 const plurals = {
+  HTTPRoute: "httproutes",
+  GRPCRoute: "grpcroutes",
   ProxyPolicy: "proxypolicies",
   Backend: "backends",
   TLSRoute: "tlsroutes",
