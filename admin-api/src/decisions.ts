@@ -1,29 +1,34 @@
 /**
- * `GET /limits/decisions?id=<x-request-id>`, or `?trace_id=`: why a request was denied. Each worker keeps its last 1,024
- * denials; without a parameter the response has all of them, the newest first.
+ * `GET /limits/decisions?id=<x-request-id>`, `?trace_id=`, or `?source=` for the address of a client: why a request, a
+ * connection or a UDP session was denied. Each worker keeps the last 1,024 denials of requests, and those of connections and
+ * sessions; without a parameter the response has all of them, the newest first.
  */
 import * as z from "zod";
 import { limitUnit, limitWindow, localCounts } from "./limits.ts";
 import { count, descriptorNotApplied, type Immutable, redactedText, timestamp } from "./shape.ts";
 
-const denial = {
-  requestId: z.string().describe("As in `x-request-id` of the response."),
-  traceId: z.string().optional().describe("Trace of the request; absent without one."),
+const limited = {
   at: timestamp,
   worker: z.int().min(1),
-  method: z.string(),
-  authority: z.string(),
-  path: z.string().describe("Without its query."),
   listener: z.string().optional(),
   route: z.string().optional(),
   rule: z.string().optional(),
-  policy: z.string().describe("`namespace/name` of the ProxyPolicy that denied the request."),
+  policy: z.string().describe("`namespace/name` of the ProxyPolicy that denied it."),
   target: z
     .string()
-    .describe("`HTTPRoute/namespace/name`, `GRPCRoute/…` or `Gateway/…`, with `#section` if it names one."),
+    .describe("`HTTPRoute/namespace/name`, `TCPRoute/…`, `Gateway/…` and so on, with `#section` if it names one."),
   remedies: z
     .array(z.string())
-    .describe("What would allow the next request, one sentence each. The first happens without a change."),
+    .describe("What would allow the next one, one sentence each. The first happens without a change."),
+};
+
+const denial = {
+  requestId: z.string().describe("As in `x-request-id` of the response."),
+  traceId: z.string().optional().describe("Trace of the request; absent without one."),
+  ...limited,
+  method: z.string(),
+  authority: z.string(),
+  path: z.string().describe("Without its query."),
 };
 
 /** The counter of this replica that denied the request. */
@@ -55,6 +60,16 @@ const counted = z.object({
 
 /** A denial by a local limit. */
 export const localDenialSchema = z.object({ kind: z.literal("local"), ...denial, counter: counted });
+
+/** A denial of a connection to a TLS or TCP listener, or of a UDP session, by a limit of `connections`. */
+export const connectionDenialSchema = z.object({
+  kind: z.literal("connection"),
+  ...limited,
+  protocol: z.enum(["TLS", "TCP", "UDP"]).describe("Of the listener."),
+  source: z.string().describe("Address of the client."),
+  serverName: z.string().optional().describe("Server name (SNI) of the client; absent without one."),
+  counter: counted,
+});
 
 /** A denial by a global limit. */
 export const globalDenialSchema = z.object({
@@ -92,17 +107,23 @@ export const globalDenialSchema = z.object({
 });
 
 /** A denial, by `kind`. */
-export const decisionSchema = z.discriminatedUnion("kind", [localDenialSchema, globalDenialSchema]);
+export const decisionSchema = z.discriminatedUnion("kind", [
+  localDenialSchema,
+  globalDenialSchema,
+  connectionDenialSchema,
+]);
 /** A denial, by `kind`. */
 export type Decision = Immutable<z.output<typeof decisionSchema>>;
 /** A denial by a local limit. */
 export type LocalDenial = Immutable<z.output<typeof localDenialSchema>>;
+/** A denial of a connection or a session. */
+export type ConnectionDenial = Immutable<z.output<typeof connectionDenialSchema>>;
 /** A denial by a global limit. */
 export type GlobalDenial = Immutable<z.output<typeof globalDenialSchema>>;
 
 /** The response of `GET /limits/decisions`. */
 export const decisionsSchema = z.object({
-  decisions: z.array(decisionSchema).describe("The newest first; empty if the id is not, or no longer, known."),
+  decisions: z.array(decisionSchema).describe("The newest first; empty if the parameter is not, or no longer, known."),
   remembered: count.describe("Number of denials that all workers keep now."),
   capacity: count.describe("Maximum number of denials that can be kept."),
 });

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect as connectTls, createServer as createTlsServer } from "node:tls";
+import { type Decisions, decisionsSchema } from "@gatewayproxy/admin-api/decisions";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { backendManifest, manifests } from "../support/gateway.ts";
 import { type Certificate, TestAuthority } from "../support/certificates.ts";
@@ -84,6 +85,11 @@ async function metric(proxy: ProxyProcess, name: string, ...labels: readonly str
   return found.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" "))), 0);
 }
 
+async function denialsOf(proxy: ProxyProcess, query: string): Promise<Decisions["decisions"]> {
+  const response = await fetch(`${proxy.admin}/limits/decisions${query}`);
+  return decisionsSchema.parse(await response.json()).decisions;
+}
+
 const ended = (proxy: ProxyProcess, reason: string) =>
   proxy.logged((line) => line["module"] === "proxy::access" && line["reason"] === reason);
 
@@ -124,6 +130,18 @@ describe("a TCPRoute", () => {
     expect(await metric(proxy, "gateway_proxy_limit_decisions_total", 'decision="denied"')).toBe(9);
     const limits = await (await fetch(`${proxy.admin}/limits`)).text();
     expect(limits).toContain("TCPRoute/default/r");
+    const denials = await denialsOf(proxy, "?source=127.0.0.1");
+    expect(denials).toHaveLength(9);
+    expect(denials[0]).toMatchObject({
+      ...{ kind: "connection", protocol: "TCP", source: "127.0.0.1", listener: "default/g/tcp" },
+      ...{ route: "TCPRoute/default/r", policy: "default/p", target: "TCPRoute/default/r" },
+      counter: { entry: 0, counts: "connections", used: 3, limit: 3 },
+      remedies: ["the end of an open connection allows another", expect.stringContaining("local[0]")],
+    });
+    expect(await denialsOf(proxy, "")).toHaveLength(9);
+    for (const other of ["?source=192.0.2.1", "?id=r-1", `?trace_id=${"a".repeat(32)}`]) {
+      expect(await denialsOf(proxy, other)).toEqual([]);
+    }
     expect(await (await fetch(`${proxy.admin}/config_dump`)).json()).toMatchObject({
       policies: [{ name: "p", local: [{ counts: "connections", amount: 3 }] }],
     });
@@ -233,10 +251,13 @@ stringData:
   });
 
   test("have limits of connections by server name", async () => {
-    const { port } = await start(policy("TLSRoute", "end", "{ connections: 1, key: tls.serverName }"));
+    const { port, proxy } = await start(policy("TLSRoute", "end", "{ connections: 1, key: tls.serverName }"));
     expect(await openTls(port, "a.end.test")).toBe("ended");
     expect(await openTls(port, "a.end.test")).toMatch(/ACCESS_DENIED/);
     expect(await openTls(port, "b.end.test")).toBe("ended");
+    expect(await denialsOf(proxy, "")).toMatchObject([
+      { kind: "connection", protocol: "TLS", serverName: "a.end.test", counter: { key: { text: "a.end.test" } } },
+    ]);
   });
 
   test("read a ClientHello in pieces, and close connections that begin otherwise", async () => {
@@ -352,6 +373,9 @@ describe("a UDPRoute", () => {
     third.send("c", port, "127.0.0.1");
     await ended(proxy, "RateLimited");
     expect(await metric(proxy, "gateway_proxy_stream_datagrams_dropped_total", 'reason="RateLimited"')).toBe(1);
+    expect(await denialsOf(proxy, "")).toMatchObject([
+      { kind: "connection", protocol: "UDP", source: "127.0.0.1", counter: { used: 2, limit: 2 } },
+    ]);
   });
 
   test("keeps each session in one worker, from the start of the process to its end", async () => {

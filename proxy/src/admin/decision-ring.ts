@@ -1,8 +1,8 @@
 /**
- * The latest denials of a worker, each with the figures of its limit, found by the `x-request-id` of a 429. The ring
- * stores references; descriptions are created on request.
+ * The latest denials of a worker, each with the figures of its limit, found by the `x-request-id` of a 429 or by the address
+ * of the client. The rings store references; descriptions are created on request.
  */
-import type { Decision, GlobalDenial } from "@gatewayproxy/admin-api/decisions";
+import type { ConnectionDenial, Decision, GlobalDenial } from "@gatewayproxy/admin-api/decisions";
 import type { Denial, LocalDenial } from "../policy/ratelimit/denial.ts";
 import { isHeld } from "../policy/ratelimit/global/calls.ts";
 import type { RequestDescriptor } from "../policy/ratelimit/global/descriptors.ts";
@@ -12,11 +12,14 @@ import type { GlobalDecider, GlobalLimit } from "../ir/global-limit.ts";
 import { isChargedLater } from "../ir/limit.ts";
 import { isSecretExpression, isSecretName, redactText, redactValue } from "@gatewayproxy/runtime/redaction";
 import type { RequestRecord } from "../telemetry/request-record.ts";
+import type { StreamRecord } from "../telemetry/stream-record.ts";
 import { describeWindow } from "./limit-window.ts";
 
-/** Number of denials that a worker stores. */
-export const decisionCapacity = 1_024;
-/** Maximum characters of their texts together, which clients and rate limit services choose. */
+/** Number of denials in a ring. */
+const ringCapacity = 1_024;
+/** Number of denials that a worker stores: of requests, and of connections and sessions. */
+export const decisionCapacity = 2 * ringCapacity;
+/** Maximum characters of the texts of a ring together, which clients and rate limit services choose. */
 const maxTextLength = 4 * 1024 * 1024;
 
 /** Selects denials of a worker. */
@@ -25,6 +28,8 @@ export interface DecisionQuery {
   readonly id: string | undefined;
   /** Trace id; absent: any, or none. */
   readonly traceId?: string | undefined;
+  /** Address of the client; absent: any. */
+  readonly source?: string | undefined;
 }
 
 /** The denials that match a query, and the number that the worker stores. */
@@ -42,14 +47,22 @@ interface StoredDenial {
   readonly monotonicMs: number;
 }
 
-/** The latest denials of one worker, at most 1,024, and fewer if clients send long texts. */
+/** A denied connection or session. */
+interface StoredConnection extends Omit<StoredDenial, "record" | "denial"> {
+  readonly record: StreamRecord;
+  readonly denial: LocalDenial;
+}
+
+/**
+ * The latest denials of one worker: at most 1,024 of requests and as many of connections and sessions, and fewer if clients
+ * send long texts. A flood of one kind leaves those of the other.
+ */
 export class DecisionRing {
   readonly #worker: number;
-  /** Those from `#first` to `#next`, each at its number modulo the capacity. */
-  readonly #ring: (StoredDenial | undefined)[] = [];
-  #first = 0;
-  #next = 0;
-  #textLength = 0;
+  readonly #requests = new Ring(textLengthOf);
+  readonly #connections = new Ring<StoredConnection>(({ record: { sourceAddress, serverName }, denial: { key } }) => {
+    return sourceAddress.length + (serverName?.length ?? 0) + (key?.length ?? 0);
+  });
 
   /** @param worker The worker's number, from 1. */
   constructor(worker: number) {
@@ -57,36 +70,72 @@ export class DecisionRing {
   }
 
   add(stored: StoredDenial): void {
-    const kept = { ...stored, denial: withoutResponseTexts(stored.denial) };
-    const length = textLengthOf(kept);
-    while (this.#count >= decisionCapacity || (this.#count > 0 && this.#textLength + length > maxTextLength)) {
-      this.#removeOldest();
-    }
-    this.#ring[this.#next++ % decisionCapacity] = kept;
-    this.#textLength += length;
+    this.#requests.add({ ...stored, denial: withoutResponseTexts(stored.denial) });
   }
 
-  get #count(): number {
+  addConnection(stored: StoredConnection): void {
+    this.#connections.add(stored);
+  }
+
+  find({ id, traceId, source }: DecisionQuery): DecisionResult {
+    const decisions: Decision[] = [];
+    for (const stored of this.#requests.newestFirst()) {
+      const { requestId, traceId: trace, sourceAddress } = stored.record;
+      const isFound = (id ?? requestId) === requestId && (source ?? sourceAddress) === sourceAddress;
+      if (isFound && (traceId === undefined || trace === traceId)) decisions.push(describe(stored, this.#worker));
+    }
+    // Connections have neither ids nor traces.
+    if (id === undefined && traceId === undefined) {
+      for (const stored of this.#connections.newestFirst()) {
+        const { sourceAddress } = stored.record;
+        if ((source ?? sourceAddress) === sourceAddress) decisions.push(describeConnection(stored, this.#worker));
+      }
+    }
+    return {
+      decisions: decisions.sort((a, b) => Number(a.at < b.at) - Number(a.at > b.at)),
+      remembered: this.#requests.count + this.#connections.count,
+    };
+  }
+}
+
+/** The latest items, bounded in number and in the length of their texts. */
+class Ring<Item> {
+  readonly #textLengthOf: (item: Item) => number;
+  /** Those from `#first` to `#next`, each at its number modulo the capacity. */
+  readonly #items: (Item | undefined)[] = [];
+  #first = 0;
+  #next = 0;
+  #textLength = 0;
+
+  constructor(ofTexts: (item: Item) => number) {
+    this.#textLengthOf = ofTexts;
+  }
+
+  get count(): number {
     return this.#next - this.#first;
   }
 
-  #removeOldest(): void {
-    const place = this.#first++ % decisionCapacity;
-    const oldest = this.#ring[place];
-    this.#ring[place] = undefined;
-    if (oldest !== undefined) this.#textLength -= textLengthOf(oldest);
+  add(item: Item): void {
+    const length = this.#textLengthOf(item);
+    while (this.count >= ringCapacity || (this.count > 0 && this.#textLength + length > maxTextLength)) {
+      this.#removeOldest();
+    }
+    this.#items[this.#next++ % ringCapacity] = item;
+    this.#textLength += length;
   }
 
-  find({ id, traceId }: DecisionQuery): DecisionResult {
-    const decisions: Decision[] = [];
+  *newestFirst(): Iterable<Item> {
     for (let at = this.#next - 1; at >= this.#first; at--) {
-      const stored = this.#ring[at % decisionCapacity];
-      if (stored === undefined) continue;
-      const { record } = stored;
-      if (id !== undefined && record.requestId !== id) continue;
-      if (traceId === undefined || record.traceId === traceId) decisions.push(describe(stored, this.#worker));
+      const item = this.#items[at % ringCapacity];
+      if (item !== undefined) yield item;
     }
-    return { decisions, remembered: this.#count };
+  }
+
+  #removeOldest(): void {
+    const place = this.#first++ % ringCapacity;
+    const oldest = this.#items[place];
+    this.#items[place] = undefined;
+    if (oldest !== undefined) this.#textLength -= this.#textLengthOf(oldest);
   }
 }
 
@@ -132,9 +181,30 @@ function describe(stored: StoredDenial, worker: number): Decision {
   return { kind: "local", ...request, policy, target, counter, remedies: localRemedies(denial, counter) };
 }
 
+function describeConnection(stored: StoredConnection, worker: number): ConnectionDenial {
+  const { record, denial, atMs } = stored;
+  const { protocol, sourceAddress: source, serverName, listener, route, rule } = record;
+  const counter = describeCounter(denial, stored);
+  return {
+    kind: "connection",
+    at: iso(atMs),
+    worker,
+    protocol,
+    source,
+    ...(serverName !== undefined && { serverName: redactText(serverName) }),
+    ...(listener !== undefined && { listener }),
+    ...(route !== undefined && { route }),
+    ...(rule !== undefined && { rule }),
+    policy: denial.limit.policy,
+    target: denial.limit.target,
+    counter,
+    remedies: localRemedies(denial, counter),
+  };
+}
+
 type Counter = NonNullable<GlobalDenial["counter"]>;
 
-function describeCounter(denial: LocalDenial, stored: StoredDenial): Counter {
+function describeCounter(denial: LocalDenial, stored: Pick<StoredDenial, "atMs" | "monotonicMs">): Counter {
   const { limit, key, used, windowStartMs, windowEndMs, state, notApplied } = denial;
   const timeOf = (monotonicMs: number): string => iso(stored.atMs - (stored.monotonicMs - monotonicMs));
   return {

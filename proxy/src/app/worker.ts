@@ -203,6 +203,10 @@ const dataPlane = new DataPlane({
     denied(record, denial) {
       decisions.add({ record, denial, atMs: systemClock.nowMs(), monotonicMs: systemClock.monotonicMs() });
     },
+    streamDenied(record, denial) {
+      const times = { atMs: systemClock.nowMs(), monotonicMs: systemClock.monotonicMs() };
+      decisions.addConnection({ record, denial, ...times });
+    },
     keySetFetched(uri, outcome) {
       metrics.keySetFetched(outcome.kind);
       const fields = { uri: redactPath(uri), ...outcome };

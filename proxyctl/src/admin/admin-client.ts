@@ -99,6 +99,11 @@ export class AdminClient {
     return this.#decisions({ trace_id: traceId });
   }
 
+  /** The denials of a client that the proxy still knows, by its address. */
+  decisionsOfSource(source: string): Promise<Decisions> {
+    return this.#decisions({ source });
+  }
+
   async #decisions(query: Readonly<Record<string, string>>): Promise<Decisions> {
     const path = "/limits/decisions";
     return this.#parse(path, await this.#text({ path, query }, maxBytes.decisions), decisionsSchema);

@@ -146,6 +146,45 @@ describe("limits explain", () => {
     );
   });
 
+  test.each([
+    ["connection", { protocol: "TLS", serverName: "db.example.com" }],
+    ["session", { protocol: "UDP" }],
+  ])("explains the denial of a %s, by the address of its client", async (name, fields) => {
+    const { at, worker, rule, policy, target, remedies } = denial;
+    const connections = { ...counter, counts: "connections", unit: undefined };
+    const decision = {
+      ...{
+        kind: "connection",
+        at,
+        worker,
+        rule,
+        policy,
+        target,
+        remedies,
+        source: "192.0.2.7",
+        listener: "default/web/db",
+      },
+      ...fields,
+      counter: connections,
+    };
+    const admin = await startAdmin({
+      "GET /limits/decisions": { decisions: [decision], remembered: 1, capacity: 2048 },
+    });
+    const { exitCode, stdout } = await proxyctl(["limits", "explain", "192.0.2.7", "--address", admin.address]);
+    expect(exitCode).toBe(0);
+    expect(admin.requests).toEqual(["GET /limits/decisions?source=192.0.2.7"]);
+    await expect(stdout.replaceAll(String(admin.port), "PORT")).toMatchFileSnapshot(
+      `testdata/limits-explain-${name}.txt`,
+    );
+  });
+
+  test("exits with 1 for the address of a client that was denied nothing", async () => {
+    const admin = await startAdmin({ "GET /limits/decisions": { decisions: [], remembered: 7, capacity: 2048 } });
+    const { exitCode, stderr } = await proxyctl(["limits", "explain", "2001:db8::1", "--address", admin.address]);
+    expect(exitCode).toBe(1);
+    expect(stderr).toContain('explain the client "2001:db8::1": no denial of this address is kept (7 are');
+  });
+
   test("exits with 1 for an id that is not, or no longer, known", async () => {
     const admin = await startAdmin({ "GET /limits/decisions": { decisions: [], remembered: 7, capacity: 1024 } });
     const { exitCode, stderr } = await proxyctl(["limits", "explain", "unknown", "--address", admin.address]);

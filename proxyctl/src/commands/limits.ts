@@ -44,11 +44,14 @@ function addTopCommand(limits: Command, io: Io): void {
 
 function addExplainCommand(limits: Command, io: Io): void {
   const explain = limits
-    .command("explain <request-id> [resource]")
-    .description("Show which policy, entry and key denied a request, by the x-request-id of its 429 response");
+    .command("explain <request-id|address> [resource]")
+    .description(
+      "Show which policy, entry and key denied a request, by the x-request-id of its 429 response, or what was denied last to a client, by its address",
+    );
   withExamples(
     addConnectOptions(explain, { allPods: false }),
     "proxyctl limits explain 4fd75733-ad3b-4c1e-8a3c-fc4a78a16b32 gateway/web",
+    "proxyctl limits explain 192.0.2.7 gateway/web",
   )
     .addOption(plainOutput())
     .action(async (id: string, resource: string | undefined, options: ExplainOptions) => {

@@ -1,6 +1,6 @@
 /** Explains a denial for `proxyctl limits explain`. */
 import { amountText } from "@gatewayproxy/admin-api/amounts";
-import type { Decision, GlobalDenial, LocalDenial } from "@gatewayproxy/admin-api/decisions";
+import type { ConnectionDenial, Decision, GlobalDenial, LocalDenial } from "@gatewayproxy/admin-api/decisions";
 import { notAppliedWords } from "@gatewayproxy/admin-api/describe-message";
 import { withoutControls } from "../output/controls.ts";
 import { describeWindow } from "./limit-words.ts";
@@ -10,34 +10,54 @@ type Counter = LocalDenial["counter"];
 
 /** Renders lines of `name: value`, then what would allow the next request. */
 export function explainDecision(decision: Decision, from: string): string {
-  const { requestId, at, method, authority, path, rule, policy, target } = decision;
+  const { at, rule, policy, target } = decision;
   const facts: readonly (readonly [string, string | undefined])[] = [
-    ["request", `${method} ${authority}${path}`],
-    ["request id", requestId],
+    ...(decision.kind === "connection" ? connectionFacts(decision) : requestFacts(decision)),
     ["denied", `${at} by ${from}`],
     ["rule", rule],
     ["policy", `${policy}${entryOf(decision)}`],
     ["target", target],
-    ...(decision.kind === "local" ? counterFacts(decision.counter) : globalFacts(decision)),
+    ...(decision.kind === "global" ? globalFacts(decision) : counterFacts(decision.counter, nounOf(decision))),
   ];
   const width = Math.max(...facts.map(([name]) => name.length));
   const lines = facts.flatMap(([name, value]) => {
     return value === undefined ? [] : [`${name.padEnd(width)}   ${withoutControls(value)}`];
   });
   const remedies = decision.remedies.map((remedy) => `  - ${withoutControls(remedy)}`);
-  return `${[...lines, "", "What would allow the next request:", ...remedies].join("\n")}\n`;
+  return `${[...lines, "", `What would allow the next ${nounOf(decision)}:`, ...remedies].join("\n")}\n`;
+}
+
+/** What was denied. */
+function nounOf(decision: Decision): "request" | "connection" | "session" {
+  if (decision.kind !== "connection") return "request";
+  return decision.protocol === "UDP" ? "session" : "connection";
+}
+
+function requestFacts({ method, authority, path, requestId }: Exclude<Decision, ConnectionDenial>) {
+  return [
+    ["request", `${method} ${authority}${path}`],
+    ["request id", requestId],
+  ] as const;
+}
+
+function connectionFacts(decision: ConnectionDenial) {
+  const { protocol, source, serverName, listener } = decision;
+  return [
+    [nounOf(decision), `${protocol} from ${source}${serverName === undefined ? "" : ` to ${serverName}`}`],
+    ["listener", listener],
+  ] as const;
 }
 
 function entryOf(decision: Decision): string {
-  return decision.kind === "local" ? `#${decision.counter.name ?? decision.counter.entry}` : "#global";
+  return decision.kind === "global" ? "#global" : `#${decision.counter.name ?? decision.counter.entry}`;
 }
 
-function counterFacts(counter: Counter): readonly (readonly [string, string | undefined])[] {
+function counterFacts(counter: Counter, noun = "request"): readonly (readonly [string, string | undefined])[] {
   const { counts, bucket, key, used, limit, windowStart, windowEnd, notApplied } = counter;
   return [
     [
       "counter",
-      `${amountText(used, counts)} of ${amountText(limit, counts)} ${counts === "concurrent" ? "requests in progress" : counts === "connections" ? "open connections" : `${counts} used`}, before this request`,
+      `${amountText(used, counts)} of ${amountText(limit, counts)} ${counts === "concurrent" ? "requests in progress" : counts === "connections" ? "open connections" : `${counts} used`}, before this ${noun}`,
     ],
     ["key", key === undefined ? undefined : describeKey(key)],
     [

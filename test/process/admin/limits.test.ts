@@ -162,7 +162,8 @@ test("a descriptor that does not apply is named with its reason in the trace, th
   expect(decisions).toMatchObject([
     { kind: "global", descriptors: [{ override: { requestsPerUnit: 12, unit: "Minute" } }], notApplied },
   ]);
-  const { stdout } = await proxyctl(["limits", "explain", decisions[0]?.requestId ?? "", "--address", address]);
+  const id = decisions[0]?.kind === "global" ? decisions[0].requestId : "";
+  const { stdout } = await proxyctl(["limits", "explain", id, "--address", address]);
   expect(stdout).toMatch(/^descriptor +user=ada \(limitOverride 12 per Minute\) OVER_LIMIT/m);
   expect(stdout).toMatch(/^not applied +descriptors\[1\], since its condition is false: /m);
   expect(await proxy.logged(({ msg }) => msg === "limit denied")).toMatchObject({ notApplied });

@@ -45,18 +45,19 @@ export function limitsResetEndpoint(
   };
 }
 
-/** @param find Called with the ids of the request and of its trace, as far as they are given. */
+/** @param find Called with the ids of the request and of its trace and the client's address, as far as they are given. */
 export function decisionsEndpoint(find: (query: DecisionQuery) => Promise<Decisions>): AdminEndpoint {
   return {
     path: "/limits/decisions",
-    query: ["id=REQUEST_ID", "trace_id=TRACE_ID"],
+    query: ["id=REQUEST_ID", "trace_id=TRACE_ID", "source=ADDRESS"],
     summary:
-      "Why a request was denied, by the x-request-id of its response, or by its trace; without either, all stored denials.",
+      "Why a request was denied, by the x-request-id of its response or by its trace, or a connection, by the address of its client; without any, all stored denials.",
     methods: {
       async GET({ query }) {
         const traceId = readTraceId(query);
         if (typeof traceId === "object") return traceId;
-        return { kind: "json", value: await find({ id: query.get("id") ?? undefined, traceId }) };
+        const [id, source] = [query.get("id") ?? undefined, query.get("source") ?? undefined];
+        return { kind: "json", value: await find({ id, traceId, source }) };
       },
     },
   };
