@@ -27,7 +27,7 @@ export function explainDecision(decision: Decision, from: string): string {
   return `${[...lines, "", `What would allow the next ${nounOf(decision)}:`, ...remedies].join("\n")}\n`;
 }
 
-/** What was denied. */
+/** The name of what a limit has denied. */
 function nounOf(decision: Decision): "request" | "connection" | "session" {
   if (decision.kind !== "connection") return "request";
   return decision.protocol === "UDP" ? "session" : "connection";
