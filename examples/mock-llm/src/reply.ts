@@ -40,7 +40,8 @@ export const defaultDelayMs = 12;
 /** Sends the response. Resolves when it is sent, cut off on request, or the client has disconnected. */
 export async function send(request: IncomingMessage, response: ServerResponse, reply: Reply, options: ReplyOptions) {
   const encoding = acceptedEncoding(request, options.encoding);
-  if (options.firstByteMs !== undefined) await delay(options.firstByteMs);
+  if (options.firstByteMs !== undefined) await pause(options.firstByteMs, response);
+  if (response.destroyed) return;
   response.writeHead(reply.kind === "json" ? reply.status : 200, {
     ...budgetFields(options),
     ...(reply.kind === "json" && { "content-type": "application/json", ...reply.headers }),
@@ -79,12 +80,21 @@ async function sendPieces(
   { pieces, delayMs }: { readonly pieces: readonly (string | Buffer)[]; readonly delayMs: number },
 ): Promise<void> {
   for (const piece of pieces) {
-    if (delayMs > 0) await delay(delayMs);
+    if (delayMs > 0) await pause(delayMs, response);
     if (response.destroyed) return;
     const bytes = await encoder.encode(piece);
     // Called when the kernel has the bytes, or the connection is closed.
     await new Promise<void>((resolve) => response.write(bytes, () => resolve()));
   }
+}
+
+/** Resolves after this time, or at once when the connection is closed: a pause must not keep an ending process alive. */
+async function pause(ms: number, response: ServerResponse): Promise<void> {
+  const closed = new AbortController();
+  const abort = (): void => closed.abort();
+  response.once("close", abort);
+  await delay(response.destroyed ? 0 : ms, undefined, { signal: closed.signal }).catch(() => undefined);
+  response.off("close", abort);
 }
 
 /**
