@@ -11,6 +11,7 @@ const seconds = process.env["HARDENING_SECONDS"] ?? "10";
 export default defineConfig({
   test: {
     include: ["test/hardening/**/*.test.ts"],
+    globalSetup: ["test/support/bundle-programs.ts"],
     env: { HARDENING_SECONDS: seconds },
     // Each file measures its own processes: other files at the same time would distort the values.
     fileParallelism: false,

@@ -7,7 +7,7 @@ import { MissingProgramsReporter } from "../support/missing-programs-reporter.ts
 export default defineConfig({
   test: {
     include: ["test/kube/**/*.test.ts"],
-    globalSetup: ["test/kube/support/global-setup.ts"],
+    globalSetup: ["test/support/bundle-programs.ts", "test/kube/support/global-setup.ts"],
     // Controllers of several files would all act on the one cluster.
     fileParallelism: false,
     testTimeout: 60_000,

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { programFile } from "./program-file.ts";
+import { compiledVariable, programFile } from "./program-file.ts";
 import { freePort } from "./free-port.ts";
 
 const repository = fileURLToPath(new URL("../..", import.meta.url));
@@ -38,15 +38,16 @@ export interface RateLimitService {
 
 export type Environment = Readonly<Record<string, string>>;
 
-/** Starts our service, or another of our programs; the environment is only the given one. */
+/** Starts our service, or another of our programs; its settings are only the given ones. */
 export function spawnRateLimitService(
   args: readonly string[],
   env: Environment,
   command: readonly string[] = rateLimitServiceCommand(),
 ): ChildProcess {
+  const compiled = process.env[compiledVariable];
   return spawn(process.execPath, [...command, ...args], {
     stdio: ["ignore", "pipe", "pipe"],
-    env: { ...env },
+    env: { ...(compiled !== undefined && { [compiledVariable]: compiled }), ...env },
   });
 }
 

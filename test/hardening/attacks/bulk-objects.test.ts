@@ -2,14 +2,13 @@
  * One namespace has thousands of objects that no other object refers to. The controller and the proxies of another
  * namespace stay ready, use at most 64 MiB for these objects, and apply changes of other objects within seconds.
  */
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
 import { startObjectApiServer } from "../../support/object-api-server.ts";
 import { freePort } from "../../support/free-port.ts";
+import { programFile } from "../../support/program-file.ts";
 import { startWatched } from "../support/watched-process.ts";
 
-const repository = join(import.meta.dirname, "../../..");
 const maxGrowthBytes = 64 * 1024 * 1024;
 /** The time until an edit in another namespace is in effect, and its status is written. */
 const timeoutMs = 20_000;
@@ -135,7 +134,7 @@ test.each(bulks)(
     const env = { KUBECONFIG: api.kubeconfig, UV_THREADPOOL_SIZE: "1" };
     const [proxy, controller] = await Promise.all([
       startWatched({
-        main: join(repository, "proxy/src/main.ts"),
+        main: programFile("proxy", "proxy"),
         args: [
           ...["--kubernetes", "--gateway", "default/web", "--workers", "1", "--access-log", "off"],
           ...["--listen-address", "127.0.0.1", "--admin-address", `127.0.0.1:${adminPort}`],
@@ -144,7 +143,7 @@ test.each(bulks)(
         threads: 2,
       }),
       startWatched({
-        main: join(repository, "proxy/src/controller-main.ts"),
+        main: programFile("proxy", "controller"),
         args: ["--proxy-image", "test/proxy:1", "--namespace", "system", "--identity", "one"],
         env,
         threads: 1,

@@ -1,8 +1,8 @@
 /** A route refers to 100,000 endpoints, which the proxy calls: their memory, and the turns in which they are applied. */
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
 import { freePort } from "../../support/free-port.ts";
+import { programFile } from "../../support/program-file.ts";
 import { startObjectApiServer } from "../../support/object-api-server.ts";
 import { slowness } from "../support/relative-cost.ts";
 import { startWatched } from "../support/watched-process.ts";
@@ -64,7 +64,7 @@ test("100,000 endpoints of one namespace take at most 64 MiB of a proxy, and no 
     object(gatewayApi, "HTTPRoute", "all", { spec: { parentRefs: [{ name: "web" }], rules } }),
   );
   const proxy = await startWatched({
-    main: join(import.meta.dirname, "../../../proxy/src/main.ts"),
+    main: programFile("proxy", "proxy"),
     args: [
       ...["--kubernetes", "--gateway", "default/web", "--workers", "1", "--access-log", "off"],
       ...["--listen-address", "127.0.0.1", "--admin-address", `127.0.0.1:${adminPort}`],

@@ -5,12 +5,13 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
 import { freePort } from "../../support/free-port.ts";
+import { programFile } from "../../support/program-file.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../../support/gateway.ts";
 import { startObjectApiServer } from "../../support/object-api-server.ts";
 import { slowness } from "../support/relative-cost.ts";
 import { startWatched } from "../support/watched-process.ts";
 
-const mainFile = join(import.meta.dirname, "../../../proxy/src/main.ts");
+const mainFile = programFile("proxy", "proxy");
 const routes = 5_000;
 const maxHeldMs = 100;
 

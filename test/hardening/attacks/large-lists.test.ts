@@ -1,8 +1,8 @@
 /** A page of a hundred large objects is read object by object, by a controller that stays responsive. */
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
 import { startObjectApiServer } from "../../support/object-api-server.ts";
+import { programFile } from "../../support/program-file.ts";
 import { slowness } from "../support/relative-cost.ts";
 import { startWatched } from "../support/watched-process.ts";
 
@@ -37,7 +37,7 @@ test("100 EndpointSlices of 0.7 MB are listed in turns of the event loop", async
   const spec = { gatewayClassName: "gateway-proxy", listeners: [{ name: "http", port: 8080, protocol: "HTTP" }] };
   api.put(`/apis/${gatewayApi}/gateways`, object(gatewayApi, "Gateway", "web", { spec }));
   const controller = await startWatched({
-    main: join(import.meta.dirname, "../../../proxy/src/controller-main.ts"),
+    main: programFile("proxy", "controller"),
     args: ["--proxy-image", "test/proxy:1", "--namespace", "system", "--identity", "one"],
     env: { KUBECONFIG: api.kubeconfig },
     threads: 1,

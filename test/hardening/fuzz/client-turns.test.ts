@@ -20,6 +20,7 @@ import {
 } from "../../support/gateway.ts";
 import { modelEndpoints } from "../../../proxy/src/llm/model-endpoints.ts";
 import { freePort } from "../../support/free-port.ts";
+import { programFile } from "../../support/program-file.ts";
 import { mutated } from "../support/arbitraries.ts";
 import { fuzz } from "../support/fuzz.ts";
 import { clientRequests, http1Tokens } from "../support/http1-seeds.ts";
@@ -28,7 +29,7 @@ import { perTest } from "../support/per-test.ts";
 import { slowness } from "../support/relative-cost.ts";
 import { startWatched } from "../support/watched-process.ts";
 
-const main = join(import.meta.dirname, "../../../proxy/src/main.ts");
+const main = programFile("proxy", "proxy");
 const maxHeldMs = 100;
 /** A single slow run may have other causes. */
 const confirmations = 3;

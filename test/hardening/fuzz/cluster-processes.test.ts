@@ -2,7 +2,6 @@
  * The controller and a proxy as processes, on an API server without validation: whatever the objects, neither ends,
  * both stay ready and apply changes, no event loop is blocked for 100 ms, and at most 64 MiB stay in use.
  */
-import { join } from "node:path";
 import fc from "fast-check";
 import { expect } from "vitest";
 import { type Kind, kinds } from "../../../proxy/src/api/resource.ts";
@@ -11,13 +10,13 @@ import { collectionPaths, namespacedPath } from "../../../proxy/src/source/kuber
 import { respondWith, startBackend } from "../../support/backend.ts";
 import { startObjectApiServer } from "../../support/object-api-server.ts";
 import { freePort } from "../../support/free-port.ts";
+import { programFile } from "../../support/program-file.ts";
 import { fuzz } from "../support/fuzz.ts";
 import { type Manifest, manifest, parameters, watched } from "../support/manifest-values.ts";
 import { perTest } from "../support/per-test.ts";
 import { slowness } from "../support/relative-cost.ts";
 import { startWatched, type WatchedProcess } from "../support/watched-process.ts";
 
-const repository = join(import.meta.dirname, "../../..");
 const maxGrowthBytes = 64 * 1024 * 1024;
 const maxHeldMs = 100;
 /** A single slow run may have other causes. */
@@ -144,7 +143,7 @@ const world = perTest(async (): Promise<World> => {
   const env = { KUBECONFIG: api.kubeconfig, UV_THREADPOOL_SIZE: "1" };
   const [proxy, controller] = await Promise.all([
     startWatched({
-      main: join(repository, "proxy/src/main.ts"),
+      main: programFile("proxy", "proxy"),
       args: [
         ...["--kubernetes", "--gateway", `default/${watched}`, "--workers", "1", "--access-log", "off"],
         ...["--listen-address", "127.0.0.1", "--admin-address", `127.0.0.1:${adminPort}`],
@@ -154,7 +153,7 @@ const world = perTest(async (): Promise<World> => {
       threads: 2,
     }),
     startWatched({
-      main: join(repository, "proxy/src/controller-main.ts"),
+      main: programFile("proxy", "controller"),
       args: ["--proxy-image", "test/proxy:1", "--namespace", "default", "--identity", "one"],
       env,
       threads: 1,

@@ -2,10 +2,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { freePort } from "../../support/free-port.ts";
+import { programFile } from "../../support/program-file.ts";
 
-const mainFile = fileURLToPath(new URL("../../../proxy/src/controller-main.ts", import.meta.url));
+const mainFile = programFile("proxy", "controller");
 
 export interface ControllerProcess {
   readonly identity: string;

@@ -2,10 +2,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { request } from "node:http";
-import { fileURLToPath } from "node:url";
 import { freePort } from "../../support/free-port.ts";
+import { programFile } from "../../support/program-file.ts";
 
-const mainFile = fileURLToPath(new URL("../../../proxy/src/main.ts", import.meta.url));
+const mainFile = programFile("proxy", "proxy");
 
 export interface GatewayProcess {
   /** `http://127.0.0.1:PORT/healthz/ready`. */
