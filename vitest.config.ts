@@ -1,4 +1,4 @@
-import { defineConfig } from "vitest/config";
+import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config";
 import { expectOptions, jsonReport, retry } from "./test/support/ci-run.ts";
 import { MissingProgramsReporter } from "./test/support/missing-programs-reporter.ts";
 
@@ -29,6 +29,8 @@ const inProcess = [
 const alone = [
   "proxy/src/cel/charged-work.test.ts",
   "proxy/src/translate/route/wrong-conflicts.test.ts",
+  "test/repository/regular-expressions.test.ts",
+  "test/hardening/**/*.test.ts",
   "**/*.workers.test.ts",
 ];
 
@@ -39,26 +41,27 @@ export default defineConfig({
     maxWorkers: "100%",
     reporters: ["default", new MissingProgramsReporter(), ...jsonReport("TEST_REPORT")],
     projects: [
-      {
-        extends: true,
-        test: {
-          ...shared,
-          name: "in process",
-          include: inProcess,
-          exclude: [...elsewhere, ...alone],
-          // The files of one worker load each module once, which takes a third of their time otherwise.
-          isolate: false,
-        },
-      },
-      {
-        extends: true,
-        test: {
-          ...shared,
-          name: "programs",
-          include: ["test/**/*.test.ts", ...alone],
-          exclude: [...elsewhere, ...inProcess.filter((pattern) => pattern.startsWith("test/"))],
-        },
-      },
+      // The files of one worker load each module once, which takes a third of their time otherwise.
+      project("in process", { include: inProcess, exclude: alone, isolate: false }),
+      project("programs", {
+        include: ["test/**/*.test.ts"],
+        exclude: [...alone, ...inProcess.filter((pattern) => pattern.startsWith("test/"))],
+        isolate: false,
+      }),
+      project("alone", { include: alone, exclude: [], isolate: true }),
     ],
   },
 });
+
+interface Files {
+  readonly include: readonly string[];
+  readonly exclude: readonly string[];
+  readonly isolate: boolean;
+}
+
+function project(name: string, { include, exclude, isolate }: Files): TestProjectInlineConfiguration {
+  return {
+    extends: true,
+    test: { ...shared, name, include: [...include], exclude: [...elsewhere, ...exclude], isolate },
+  };
+}
