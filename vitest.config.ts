@@ -29,6 +29,7 @@ const inProcess = [
 const alone = [
   "proxy/src/cel/charged-work.test.ts",
   "proxy/src/translate/route/wrong-conflicts.test.ts",
+  "runtime/src/profiling/*.test.ts",
   "test/repository/regular-expressions.test.ts",
   "test/hardening/**/*.test.ts",
   "**/*.workers.test.ts",
