@@ -9,12 +9,13 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import proxyManifest from "../../proxy/package.json" with { type: "json" };
 import serviceManifest from "../../ratelimit-service/package.json" with { type: "json" };
-import { bundle } from "../../scripts/bundle.ts";
-import { type BundledImage, bundledPrograms } from "../../scripts/bundled-programs.ts";
+import { bundleAll } from "../../scripts/bundle.ts";
+import type { BundledImage } from "../../scripts/bundled-programs.ts";
 import { respondWith, startBackend } from "../support/backend.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
 import { freePort } from "../support/free-port.ts";
+import { bundlesVariable } from "../support/program-file.ts";
 import { startProxy } from "../support/proxy-process.ts";
 import { connectRateLimit, descriptor } from "../support/rate-limit-client.ts";
 import { startRateLimitService } from "../support/ratelimit-process.ts";
@@ -22,13 +23,13 @@ import { startRateLimitService } from "../support/ratelimit-process.ts";
 // Processes start slowly on a busy machine.
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
-// Below no folder with node_modules, as in the image.
 const folder = mkdtempSync(join(tmpdir(), "bundles-"));
-const images = Object.keys(bundledPrograms) as BundledImage[];
-const programOf = (image: BundledImage, name: string): string => join(folder, image, `${name}.js`);
+// Below no folder with node_modules, as in the image. Under CI and in a run of all files they are there already.
+const bundles = process.env[bundlesVariable] ?? folder;
+const programOf = (image: BundledImage, name: string): string => join(bundles, image, `${name}.js`);
 
 beforeAll(async () => {
-  await Promise.all(images.map((image) => bundle(image, join(folder, image))));
+  if (bundles === folder) await bundleAll(folder);
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -145,7 +146,7 @@ test.each([
   ["proxy", ["@kubernetes/client-node", "re2js", "yaml", "zod", "pino"]],
   ["ratelimit-service", ["@redis/client", "@grpc/grpc-js", "yaml", "pino"]],
 ] as const)("the image %s has the licence of every package in it", (image, names) => {
-  const licences = readFileSync(join(folder, image, "THIRD-PARTY-LICENSES.txt"), "utf8");
+  const licences = readFileSync(join(bundles, image, "THIRD-PARTY-LICENSES.txt"), "utf8");
   for (const name of names) expect(licences).toMatch(new RegExp(`^${name} \\d+\\.\\d+\\.\\d+ \\([^)]+\\)$`, "m"));
   expect(licences).not.toContain("no licence is named");
 });
