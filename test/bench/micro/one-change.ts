@@ -1,0 +1,270 @@
+/**
+ * Measures what one change among many routes costs each stage of a controller and of a proxy, without an API server:
+ * `npm exec -- node test/bench/micro/one-change.ts [--routes 5000] [--changes 10]`. The routes are in 50 namespaces, each
+ * with a Service and an endpoint of its own. Prints the median processor time of each stage for the edit of one route and
+ * for the change of one endpoint. It includes the collection of garbage in other threads. `--cpu-prof` of Node shows what a
+ * stage does.
+ */
+import { randomUUID } from "node:crypto";
+import { parseArgs } from "node:util";
+import { systemClock } from "@gatewayproxy/runtime/clock";
+import { silentLogger } from "@gatewayproxy/runtime/log";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
+import { renderKey, resourceSet } from "../../../proxy/src/api/resource.ts";
+import { ReceivedParts, batchesOf, type PackedSnapshot } from "../../../proxy/src/app/snapshot-parts.ts";
+import { Configuration } from "../../../proxy/src/app/configuration.ts";
+import { currentObjects } from "../../../proxy/src/controller/current-objects.ts";
+import { clusterStatuses, planFor } from "../../../proxy/src/controller/plan.ts";
+import { noProvisionErrors } from "../../../proxy/src/controller/provision/provisioner.ts";
+import { proxyDefaults } from "../../../proxy/src/controller/testing/proxy-defaults.ts";
+import { DataPlane } from "../../../proxy/src/data-plane/data-plane.ts";
+import type { KubeObject } from "../../../proxy/src/kube/object.ts";
+import { CounterTable, createCounters } from "../../../proxy/src/policy/ratelimit/counter-table.ts";
+import { type CachedResource, cacheResource } from "../../../proxy/src/source/kubernetes/cached-resource.ts";
+import { StatusWriter } from "../../../proxy/src/status/writer.ts";
+import { clusterEnvironment } from "../../../proxy/src/translate/environment.ts";
+import { gatewayScopeInSteps } from "../../../proxy/src/translate/gateway/gateway-scope.ts";
+import { namedObjects } from "../../../proxy/src/translate/reference/references.ts";
+import { noCredentials } from "../../../proxy/src/translate/tls/credentials.ts";
+
+const { values } = parseArgs({
+  options: { routes: { type: "string", default: "5000" }, changes: { type: "string", default: "10" } },
+});
+const routes = Number(values.routes);
+const changes = Number(values.changes);
+const namespaces = 50;
+const gatewayApi = "gateway.networking.k8s.io/v1";
+const gateway = { namespace: "infra", name: "web" };
+
+/** The objects as a watch keeps them, by key. */
+class Watched {
+  readonly #keepsStatus: boolean;
+  readonly objects = new Map<string, CachedResource>();
+
+  constructor(keepsStatus: boolean) {
+    this.#keepsStatus = keepsStatus;
+  }
+
+  put(object: KubeObject): void {
+    const { namespace, name } = object["metadata"] as { readonly namespace?: string; readonly name: string };
+    const key = renderKey(String(object["kind"]), namespace, name);
+    this.objects.set(key, cacheResource(object, this.objects.get(key), { keepsStatus: this.#keepsStatus }));
+  }
+
+  get resources() {
+    return resourceSet(Array.from(this.objects.values()).flatMap(({ resource }) => resource ?? []));
+  }
+}
+
+const nameOf = (n: number) => ({ namespace: `n${n % namespaces}`, name: `r${n}` });
+const created = { creationTimestamp: "2026-01-01T00:00:00Z" };
+
+function routeOf(n: number, version: string): KubeObject {
+  const { namespace, name } = nameOf(n);
+  const set = [{ name: "x-version", value: version }];
+  const filters = [{ type: "RequestHeaderModifier", requestHeaderModifier: { set } }];
+  const rules = [{ filters, backendRefs: [{ name, port: 80 }] }];
+  const spec = { parentRefs: [{ ...gateway }], hostnames: [`${name}.test`], rules };
+  return { apiVersion: gatewayApi, kind: "HTTPRoute", metadata: { namespace, name, uid: `r${n}`, ...created }, spec };
+}
+
+function sliceOf(n: number, address: string): KubeObject {
+  const { namespace, name } = nameOf(n);
+  const labels = { "kubernetes.io/service-name": name };
+  return {
+    ...{ apiVersion: "discovery.k8s.io/v1", kind: "EndpointSlice" },
+    ...{ metadata: { namespace, name, labels }, addressType: "IPv4", ports: [{ port: 8080 }] },
+    endpoints: [{ addresses: [address], conditions: { ready: true } }],
+  };
+}
+
+function* objects(): Generator<KubeObject> {
+  const controllerName = "gatewayproxy.dev/controller";
+  yield {
+    ...{ apiVersion: gatewayApi, kind: "GatewayClass" },
+    ...{ metadata: { name: "gateway-proxy", uid: "c" }, spec: { controllerName } },
+  };
+  const allowedRoutes = { namespaces: { from: "All" } };
+  const listeners = [{ name: "http", port: 8080, protocol: "HTTP", allowedRoutes }];
+  yield {
+    ...{ apiVersion: gatewayApi, kind: "Gateway", metadata: { ...gateway, uid: "g", ...created } },
+    spec: { gatewayClassName: "gateway-proxy", listeners },
+  };
+  for (let n = 0; n < namespaces; n++) yield { apiVersion: "v1", kind: "Namespace", metadata: { name: `n${n}` } };
+  for (let n = 0; n < routes; n++) {
+    yield { apiVersion: "v1", kind: "Service", metadata: nameOf(n), spec: { ports: [{ port: 80 }] } };
+    yield sliceOf(n, "192.0.2.1");
+    yield routeOf(n, "0");
+  }
+}
+
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
+}
+
+/** The times of each stage, in milliseconds. */
+class Stages {
+  readonly #times = new Map<string, number[]>();
+
+  add(name: string, ms: number): void {
+    const times = this.#times.get(name) ?? [];
+    this.#times.set(name, times);
+    times.push(ms);
+  }
+
+  measure<Value>(name: string, run: () => Value): Value {
+    const startMs = cpuMs();
+    const value = run();
+    this.add(name, cpuMs() - startMs);
+    return value;
+  }
+
+  async measureLater<Value>(name: string, run: () => Promise<Value>): Promise<Value> {
+    const startMs = cpuMs();
+    const value = await run();
+    this.add(name, cpuMs() - startMs);
+    return value;
+  }
+
+  medians(): ReadonlyMap<string, number> {
+    return new Map(
+      Array.from(this.#times, ([name, times]) => [name, times.sort((a, b) => a - b)[times.length >> 1] ?? 0]),
+    );
+  }
+}
+
+/** The stages of a controller. Statuses are written to a server that takes all of them. */
+class MeasuredController {
+  readonly watched = new Watched(true);
+  readonly #writer = new StatusWriter({
+    clock: systemClock,
+    log: silentLogger,
+    isLeader: () => true,
+    api: {
+      get: (path) => Promise.resolve(this.#object(path)),
+      apply: (_path, body) => Promise.resolve({ ...body }),
+      merge: (path, patch) => Promise.resolve({ ...this.#object(path), ...patch }),
+    },
+  });
+  #credentials = noCredentials;
+
+  /** Returns the object of `/apis/GROUP/VERSION/namespaces/NAMESPACE/KINDS/NAME/status`. */
+  #object(path: string): KubeObject {
+    const [, namespace, , name] = /namespaces\/([^/]+)\/([^/]+)\/([^/]+)/.exec(path) ?? [];
+    return { metadata: { namespace, name, resourceVersion: "1", uid: name } };
+  }
+
+  async change(stages: Stages): Promise<void> {
+    const resources = stages.measure("controller: list", () => this.watched.resources);
+    const input = { resources, rejected: [], unreadable: new Set<string>() };
+    const plan = stages.measure("controller: plan", () => runToEnd(planFor(input, proxyDefaults, this.#credentials)));
+    this.#credentials = plan.credentials;
+    const statuses = stages.measure("controller: statuses", () =>
+      runToEnd(clusterStatuses(plan, { resources, errors: noProvisionErrors, serviceOf: () => undefined })),
+    );
+    await stages.measureLater("controller: compare", () => this.#writer.write(statuses, currentObjects(resources, [])));
+  }
+}
+
+/** The stages of a proxy with one worker, whose part runs in the same thread. */
+class MeasuredProxy {
+  readonly watched = new Watched(false);
+  readonly #parts = new ReceivedParts();
+  #sent: ReadonlySet<string> = new Set();
+  #stages = new Stages();
+  readonly dataPlane = new DataPlane({
+    ...{ clock: systemClock, random: () => 0, createRequestId: randomUUID },
+    counters: new CounterTable(createCounters(1_024, 2), 1, systemClock),
+    ...{ reusePort: false, expectsProxyHeader: false, portOf: () => 0 },
+    observer: {
+      connectionOpened: () => undefined,
+      connectionClosed: () => undefined,
+      connectionShed: () => undefined,
+      requestStarted: () => undefined,
+      requestEnded: () => undefined,
+      denied: () => undefined,
+      mirrored: () => undefined,
+    },
+    faulted: (error) => {
+      throw error;
+    },
+  });
+  readonly #configuration = new Configuration({
+    ...{ log: silentLogger, clock: systemClock, random: () => 0, repeatsProblems: false, listenAddress: "127.0.0.1" },
+    serve: (snapshot) => this.#serve(snapshot),
+    onServed: () => undefined,
+    onApplied: () => undefined,
+  });
+  #servingMs = 0;
+
+  async change(stages: Stages): Promise<void> {
+    this.#stages = stages;
+    const all = stages.measure("proxy: list", () => this.watched.resources);
+    const resources = stages.measure("proxy: select", () => {
+      const selected = runToEnd(gatewayScopeInSteps(all, gateway));
+      runToEnd(namedObjects(selected, { readsStatus: true }));
+      return selected;
+    });
+    const startMs = cpuMs();
+    const { problems } = await this.#configuration.apply({
+      ...{ resources, problems: [], kept: [], inForce: new Map() },
+      options: { environment: clusterEnvironment({}) },
+    });
+    if (problems.length > 0) throw new Error(JSON.stringify(problems));
+    stages.add("proxy: translate and pack", cpuMs() - startMs - this.#servingMs);
+  }
+
+  async #serve(snapshot: PackedSnapshot) {
+    const startMs = cpuMs();
+    this.#stages.measure("worker: parts", () => {
+      for (const batch of batchesOf(snapshot, this.#sent)) this.#parts.add(structuredClone(batch));
+      this.#parts.remove([...this.#sent].filter((key) => !snapshot.parts.has(key)));
+      this.#sent = new Set(snapshot.parts.keys());
+    });
+    const frame = this.#stages.measure("worker: frame", () => structuredClone(snapshot.frame));
+    const assembled = this.#stages.measure("worker: assemble", () => runToEnd(this.#parts.assemble(frame)));
+    const failures = await this.#stages.measureLater("worker: apply", () => this.dataPlane.apply(assembled));
+    if (failures.length > 0) throw new Error(JSON.stringify(failures));
+    this.#servingMs = cpuMs() - startMs;
+    return failures;
+  }
+}
+
+const controller = new MeasuredController();
+const proxy = new MeasuredProxy();
+for (const object of objects()) {
+  controller.watched.put(object);
+  proxy.watched.put(object);
+}
+
+async function measure(changeOf: (at: number) => KubeObject): Promise<ReadonlyMap<string, number>> {
+  const stages = new Stages();
+  for (let at = 0; at < changes; at++) {
+    const object = changeOf(at);
+    controller.watched.put(object);
+    proxy.watched.put(object);
+    await controller.change(stages);
+    await proxy.change(stages);
+  }
+  return stages.medians();
+}
+
+await controller.change(new Stages());
+await proxy.change(new Stages());
+// The first changes are slower, since code is compiled.
+await measure((at) => routeOf(at, "warm"));
+await measure((at) => sliceOf(at, "192.0.2.3"));
+const edits = await measure((at) => routeOf(at, `version ${at}`));
+const slices = await measure((at) => sliceOf(at, `192.0.2.${100 + at}`));
+console.log(`| ${routes} routes, ms of a stage | one route | one endpoint |\n| --- | --- | --- |`);
+for (const [stage, ms] of edits)
+  console.log(`| ${stage} | ${ms.toFixed(1)} | ${slices.get(stage)?.toFixed(1) ?? "–"} |`);
+for (const side of ["controller", "proxy", "worker"]) {
+  const sum = (of: ReadonlyMap<string, number>) =>
+    Array.from(of).reduce((ms, [stage, own]) => (stage.startsWith(side) ? ms + own : ms), 0);
+  console.log(`| **${side}** | ${sum(edits).toFixed(1)} | ${sum(slices).toFixed(1)} |`);
+}
+const drained = proxy.dataPlane.drain();
+proxy.dataPlane.destroy();
+await drained;
