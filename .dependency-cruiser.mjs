@@ -14,13 +14,13 @@ const proxy = {
   ir: { layers: [], packages: [], core: [] },
   cel: { layers: ["regex"], packages: ["@bufbuild/.+"], core: [] },
   regex: { layers: [], packages: ["re2js"], core: [] },
-  // crypto, tls: validate certificates.
+  // crypto, tls: validate certificates. util: compares values with those of the last translation.
   // routing: the precedence of rules, so that a status agrees with the data path.
   // authentication: how key sets are read.
   translate: {
     layers: ["api", "ir", "authentication", "regex", "routing"],
     packages: [],
-    core: ["net", "crypto", "tls"],
+    core: ["net", "crypto", "tls", "util"],
   },
   // util: compares the desired status with the current one.
   status: { layers: ["api", "ir", "kube"], packages: [], core: ["util"] },

@@ -25,6 +25,8 @@ import { withPending } from "../status/pending-policies.ts";
 import { policySummary } from "../status/policy-summary.ts";
 import { withRejected } from "../status/rejected-resources.ts";
 import { contained } from "../translate/containment.ts";
+import type { AddressDenial } from "../translate/context.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { ValidCredentials } from "../translate/tls/credentials.ts";
 import { eachObjectInSteps } from "../translate/each-object.ts";
 import { clusterEnvironment } from "../translate/environment.ts";
@@ -124,10 +126,9 @@ function* planOf(
     const bounds = { selected: selected(gateway.metadata.namespace), ofClass: parametersOfClass(gateway, resources) };
     return unsupportedMetadata(gateway, bounds);
   };
-  const addresses = new AddressGuard({ own: [], deniesSpecial: true, allowed: defaults.allowedAddresses });
   const { statuses: translated, credentials } = yield* translateInSteps(resources, {
     onlyStatuses: true,
-    addressDenial: (host, port) => addresses.denialReasonOfHost(host, port),
+    addressDenial: addressDenialOf(defaults),
     environment: clusterEnvironment({
       validateParameters: (owner) => parametersError(owner, resources, defaults),
       limitedInfrastructure,
@@ -174,6 +175,12 @@ function* planOf(
     },
   };
 }
+
+/** Returns the same function for the same settings, since what is resolved with it is kept. */
+const addressDenialOf = memoised(({ allowedAddresses }: ProxyDefaults): AddressDenial => {
+  const guard = new AddressGuard({ own: [], deniesSpecial: true, allowed: allowedAddresses });
+  return (host, port) => guard.denialReasonOfHost(host, port);
+});
 
 /** Returns the parentRefs of routes that the translation has accepted. */
 function acceptedParents(statuses: Statuses): ReadonlySet<ParentRef> {

@@ -66,6 +66,7 @@ function replaceStatuses<S extends NamespacedName>(
   rejected: readonly RejectedResource[],
   statusOf: (rejected: RejectedResource, before: S | undefined) => S | undefined,
 ): readonly S[] {
+  if (rejected.length === 0) return statuses;
   const byName = new Map(statuses.map((status) => [objectKey(status), status]));
   for (const each of rejected) {
     const identity = identityOf(each);

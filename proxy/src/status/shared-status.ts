@@ -5,6 +5,7 @@ import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { isDeepStrictEqual } from "node:util";
 import { fieldsOf } from "../kube/object.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import { desiredSharedList, type SharedEntry, type SharedList } from "./desired-status.ts";
 
 /** The part of such a status that this controller writes. */
@@ -19,12 +20,27 @@ export const noStatus: SharedStatus = { entries: [], fields: {} };
 
 /** Returns the entries of routes by `namespace/name`. */
 export function routeEntries(routes: ClusterStatuses["httpRoutes"]): ReadonlyMap<string, SharedStatus> {
-  return new Map(
-    routes.map(({ namespace, name, parents }) => {
-      const entries = parents.map(({ parentRef, conditions }) => ({ ref: { ...parentRef }, conditions }));
-      return [objectKey({ namespace, name }), { entries, fields: {} }];
-    }),
-  );
+  return new Map(routes.map((status) => [objectKey(status), entriesOfRoute(status)]));
+}
+
+/** Returns the same entries for the same status. */
+const entriesOfRoute = memoised(({ parents }: ClusterStatuses["httpRoutes"][number]): SharedStatus => {
+  const entries = parents.map(({ parentRef, conditions }) => ({ ref: { ...parentRef }, conditions }));
+  return { entries, fields: {} };
+});
+
+/** By status, the last one of the API that has all of it. */
+const currentByStatus = new WeakMap<SharedStatus, unknown>();
+
+/** Whether this status of the API is known to have all of a status without fields, by identity. */
+export function isKnownAsCurrent(status: SharedStatus, current: unknown): boolean {
+  return current !== undefined && currentByStatus.get(status) === current;
+}
+
+/** Remembers that the API has all of a status. */
+export function knowAsCurrent(status: SharedStatus, current: unknown): void {
+  // Which fields are written depends on the definition of the kind.
+  if (status !== noStatus && Object.keys(status.fields).length === 0) currentByStatus.set(status, current);
 }
 
 /** Returns the entries of policies by `namespace/name`. */

@@ -17,7 +17,15 @@ import { ApiFailure } from "../kube/api-failure.ts";
 import { fieldsOf, type KubeObject } from "../kube/object.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
 import { desiredOwnStatus, type OwnStatus, policyAncestors, routeParents, type SharedList } from "./desired-status.ts";
-import { noStatus, policyEntries, routeEntries, sharedPatch, type SharedStatus } from "./shared-status.ts";
+import {
+  isKnownAsCurrent,
+  knowAsCurrent,
+  noStatus,
+  policyEntries,
+  routeEntries,
+  sharedPatch,
+  type SharedStatus,
+} from "./shared-status.ts";
 import { type ObjectName, type CurrentObject, WrittenStatuses } from "./written-statuses.ts";
 
 /** Collaborators of a `StatusWriter`. */
@@ -130,6 +138,7 @@ export class StatusWriter {
   }
 
   #comparisons(statuses: ClusterStatuses, current: CurrentObjects): readonly Comparison[] {
+    const now = this.#now();
     const { backendTlsPolicies, proxyPolicies, orphans, foreign } = statuses;
     return [
       ...this.#ownTasks(statuses, current),
@@ -138,15 +147,16 @@ export class StatusWriter {
       ...this.#withdrawals("Gateway", this.#released("Gateway", foreign.Gateway), current.Gateway),
       ...this.#withdrawals("ListenerSet", this.#released("ListenerSet", foreign.ListenerSet), current.ListenerSet),
       ...routeKinds.flatMap((kind) =>
-        this.#sharedTasks(kind, routeParents, current[kind], routeEntries(statuses[routeLists[kind]])),
+        this.#sharedTasks(kind, routeParents, current[kind], routeEntries(statuses[routeLists[kind]]), now),
       ),
       ...this.#sharedTasks(
         "BackendTLSPolicy",
         policyAncestors,
         current.BackendTLSPolicy,
         policyEntries(backendTlsPolicies),
+        now,
       ),
-      ...this.#sharedTasks("ProxyPolicy", policyAncestors, current.ProxyPolicy, policyEntries(proxyPolicies)),
+      ...this.#sharedTasks("ProxyPolicy", policyAncestors, current.ProxyPolicy, policyEntries(proxyPolicies), now),
     ];
   }
 
@@ -271,14 +281,20 @@ export class StatusWriter {
     list: SharedList,
     resources: readonly CurrentObject[],
     entries: ReadonlyMap<string, SharedStatus>,
+    now: string,
   ): readonly Comparison[] {
     return resources.map((resource) => () => {
       const { metadata } = resource;
       const key = renderKey(kind, metadata.namespace, metadata.name);
-      const { entries: own, fields: all } = entries.get(`${metadata.namespace ?? ""}/${metadata.name}`) ?? noStatus;
+      const desired = entries.get(`${metadata.namespace ?? ""}/${metadata.name}`) ?? noStatus;
+      const { entries: own, fields: all } = desired;
+      const status = this.#written.currentStatus(key, resource);
+      // Most statuses have not changed since the last pass.
+      if (isKnownAsCurrent(desired, status)) return [];
       const fields = this.#options.declared?.(kind, all) ?? all;
       return this.#contained(key, () => {
-        if (sharedPatch(own, fields, this.#written.currentStatus(key, resource), list, this.#now()) === undefined) {
+        if (sharedPatch(own, fields, status, list, now) === undefined) {
+          knowAsCurrent(desired, status);
           return [];
         }
         const type =

@@ -55,10 +55,14 @@ export interface TranslationContext
   readonly forgetfulPlaces: ReadonlySet<string>;
 }
 
+// The same functions for all translations, since resolved values depend on them.
+const samePlace = (): string => "";
+const permitsAll: AddressDenial = () => undefined;
+
 /** Opens the context of one translation. */
 export function openContext(resources: ResourceSet, options: TranslateOptions): TranslationContext {
   const { environment = hostEnvironment, before = noCredentials, keepsCounters = () => false } = options;
-  const placeOf = environment.isolatesGateways ? nameKey : () => "";
+  const placeOf = environment.isolatesGateways ? nameKey : samePlace;
   return {
     index: indexResources(resources),
     environment,
@@ -69,7 +73,7 @@ export function openContext(resources: ResourceSet, options: TranslateOptions): 
     refusedPolicies: options.refusedPolicies ?? "Closed",
     readyReplicas: options.readyReplicas ?? 1,
     unreadable: options.unreadable ?? new Set(),
-    addressDenial: options.addressDenial ?? (() => undefined),
+    addressDenial: options.addressDenial ?? permitsAll,
     pathRules: options.pathRules ?? defaultPathRules,
   };
 }

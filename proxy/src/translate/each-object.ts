@@ -20,15 +20,33 @@ export class ObjectErrors extends Error {
 /** For items that are objects. */
 export const itself = (object: Resource): Resource => object;
 
-/** @throws `ObjectErrors` after the last object. */
-export function eachObject<Item, Value>(
+/** The number of objects in a step. Most are quick, and a step costs as much as a quick one. */
+const objectsPerStep = 8;
+
+/** A step for a few objects. @throws `ObjectErrors` after the last object. */
+export function* eachObject<Item, Value>(
   items: Iterable<Item>,
   objectOf: (item: Item) => Resource,
   compute: (item: Item) => Value,
 ): Steps<Value[]> {
-  return eachObjectInSteps(items, objectOf, function* (item) {
-    return compute(item);
-  });
+  const values: Value[] = [];
+  const errors = new Map<Resource, unknown>();
+  let count = 0;
+  for (const item of items) {
+    try {
+      values.push(compute(item));
+    } catch (error) {
+      addError(errors, objectOf(item), error);
+    }
+    if (++count % objectsPerStep === 0) yield;
+  }
+  if (errors.size > 0) throw new ObjectErrors(errors);
+  return values;
+}
+
+function addError(errors: Map<Resource, unknown>, object: Resource, error: unknown): void {
+  if (error instanceof ObjectErrors) for (const [own, objectError] of error.byObject) errors.set(own, objectError);
+  else errors.set(object, error);
 }
 
 /** As `eachObject`, for computations with steps. Failures that `attributing` attributes to other objects stay theirs. */
@@ -43,11 +61,7 @@ export function* eachObjectInSteps<Item, Value>(
     try {
       values.push(yield* compute(item));
     } catch (error) {
-      if (error instanceof ObjectErrors) {
-        for (const [object, objectError] of error.byObject) errors.set(object, objectError);
-      } else {
-        errors.set(objectOf(item), error);
-      }
+      addError(errors, objectOf(item), error);
     }
     yield;
   }

@@ -11,7 +11,9 @@ import { parseAllDocuments } from "yaml";
 import { parseResource } from "../api/parse-resource.ts";
 import { type Resource, resourceKey, type ResourceSet, resourceSet } from "../api/resource.ts";
 import type { Condition } from "../api/status.ts";
+import { packSnapshot } from "../app/snapshot-parts.ts";
 import { assertSnapshot } from "../ir/assert-snapshot.ts";
+import type { ValidCredentials } from "./tls/credentials.ts";
 import { type Translation, translate, translateInSteps } from "./translate.ts";
 
 const folder = join(import.meta.dirname, "testdata");
@@ -51,6 +53,47 @@ const configuration = fc
     const objects = structuredClone(chosen.flat());
     for (const change of edits) applyEdit(objects, change);
     return parse(objects);
+  });
+
+/** A change of a set of objects: those at some positions are replaced, removed, or added again as they were. */
+interface Step {
+  readonly edits: readonly Edit[];
+  /** Positions of objects that are left out in this step, as fractions of all. */
+  readonly missing: readonly number[];
+  readonly readyReplicas: number;
+}
+
+const step: fc.Arbitrary<Step> = fc.record({
+  edits: fc.array(edit, { maxLength: 3 }),
+  missing: fc.array(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), { maxLength: 2 }),
+  readyReplicas: fc.constantFrom(1, 1, 3),
+});
+
+/** A configuration that changes: sets of resources in which an unchanged object is the same value, as a watch has it. */
+const changes = fc
+  .tuple(
+    fc.array(fc.constantFrom(...scenarios), { minLength: 1, maxLength: 3 }),
+    fc.array(step, { minLength: 2, maxLength: 6 }),
+  )
+  .map(([chosen, steps]) => {
+    const objects: unknown[] = structuredClone(chosen.flat());
+    const parsed = new Map<string, Resource>();
+    return steps.map(({ edits, missing, readyReplicas }) => {
+      for (const change of edits) applyEdit(objects, change);
+      const left = new Set(missing.map((at) => Math.floor(at * objects.length)));
+      const resources = objects.flatMap((object, at) => {
+        if (left.has(at)) return [];
+        const text = JSON.stringify(object);
+        const known = parsed.get(text);
+        if (known !== undefined) return [known];
+        const result = parseResource(object);
+        if (result.kind !== "resource") return [];
+        parsed.set(text, result.resource);
+        return [result.resource];
+      });
+      const distinct = new Map(resources.toReversed().map((resource) => [resourceKey(resource), resource]));
+      return { resources: resourceSet([...distinct.values()].reverse()), readyReplicas };
+    });
   });
 
 type Container = Record<string, unknown> | unknown[];
@@ -120,6 +163,25 @@ describe("for every configuration", () => {
 
   test("translation ends with plain data that a thread can be sent", () => {
     holds(({ binds, backends }) => expect(structuredClone({ binds, backends })).toEqual({ binds, backends }));
+  });
+
+  test("the translation of a change is that of the same resources without anything kept from before", () => {
+    fc.assert(
+      fc.property(changes, (sets) => {
+        let before: ValidCredentials | undefined;
+        for (const { resources, readyReplicas } of sets) {
+          const options = { readyReplicas, ...(before !== undefined && { before }) };
+          const { credentials, ...changed } = translate(resources, options);
+          const { credentials: _, ...whole } = translate(structuredClone(resources), options);
+          expect(changed).toEqual(whole);
+          const pack = ({ binds, backends }: typeof changed) =>
+            runToEnd(packSnapshot({ generation: 1, binds, backends }));
+          expect(pack(changed)).toEqual(pack(whole));
+          before = credentials;
+        }
+      }),
+      { numRuns: 100 },
+    );
   });
 
   test("interleaved translations have the same results as single ones", () => {

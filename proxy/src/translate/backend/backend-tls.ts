@@ -14,7 +14,7 @@ import { noValidAuthority } from "../tls/credentials.ts";
 import { eachObjectInSteps, itself } from "../each-object.ts";
 import type { TranslationContext } from "../context.ts";
 import { nameKey, sortByAge } from "../index/object-names.ts";
-import { memoised } from "../memoised.ts";
+import { keepingEqual, memoised } from "@gatewayproxy/runtime/memoised";
 import { readConfigMap } from "../reference/resolution.ts";
 import { type Finding, findingOfReference, type Found } from "../status/finding.ts";
 import type { FindingOf } from "../status/findings-table.ts";
@@ -53,6 +53,9 @@ export interface ResolvedTlsPolicies {
   readonly tlsOf: (service: Service, port: string | undefined) => ServiceTls;
 }
 
+/** Services and rules with the TLS of an unchanged policy stay as they are. */
+const keptState = keepingEqual<BackendTlsPolicy, TlsPolicyState>();
+
 const targetPath = (index: number) => ["spec", "targetRefs", index];
 const validationPath = ["spec", "validation"];
 
@@ -72,7 +75,7 @@ export function* resolveTlsPolicies(context: TranslationContext): Steps<Resolved
       return { service, rejection: rejection && { ...rejection, path: targetPath(index) } };
     });
     const { value: tls, findings } = yield* resolveValidation(context, policy);
-    const state = { policy, targets, tls, findings };
+    const state = keptState(policy, { policy, targets, tls, findings });
     for (const place of taken) holders.set(place, state);
     return state;
   });

@@ -11,6 +11,7 @@ import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend } from "../../ir/snapshot.ts";
 import { attributing, eachObject, itself } from "../each-object.ts";
 import { nameKey, sortByName } from "../index/object-names.ts";
+import { keepingEqual, memoisedWith } from "@gatewayproxy/runtime/memoised";
 import { type ReferringObject, referrerOf } from "../reference/reference-grants.ts";
 import { notPermitted } from "../reference/resolution.ts";
 import { type BackendState, resolveBackend } from "./backend-resource.ts";
@@ -34,14 +35,19 @@ import { resolutionForStreams } from "./stream-backend.ts";
 export function* resolveBackends(context: TranslationContext): Steps<readonly BackendState[]> {
   const { Backend: resources } = context.index.resources;
   const single = resources.filter((resource) => !hasProviders(resource));
-  const resolved = yield* eachObject(single, itself, (resource) => resolveBackend(context, resource));
+  const resolved = yield* eachObject(single, itself, (resource) =>
+    keptState(resource, resolveBackend(context, resource)),
+  );
   const states = new Map(resolved.map((state) => [nameKey(state.resource), state]));
   const lists = yield* eachObject(resources.filter(hasProviders), itself, (resource) =>
-    resolveProviders(context, resource, states),
+    keptState(resource, resolveProviders(context, resource, states)),
   );
   for (const state of lists) states.set(nameKey(state.resource), state);
   return sortByName(resources).flatMap((resource) => states.get(nameKey(resource)) ?? []);
 }
+
+/** Rules that refer to an unchanged Backend stay as they are. */
+const keptState = keepingEqual<BackendState["resource"], BackendState>();
 
 /** The references of a translation to backends, which share a budget of endpoints. */
 export class BackendReferences {
@@ -61,11 +67,11 @@ export class BackendReferences {
 
   /** Adds a reference to the demand of endpoints, which namespaces share. To be called before any call of `resolve`. */
   want(from: ReferringObject, ref: BackendReference): void {
-    const { namespace = from.metadata.namespace, group, kind, name, port } = ref;
+    const { namespace = from.metadata.namespace, group, kind, name } = ref;
+    if (group !== "" || kind !== "Service") return;
     const { services, slices, isPermitted } = this.#context.index;
-    const key = objectKey({ namespace, name });
-    const place = placeOf(key, port, transportOf(from));
-    if (group !== "" || kind !== "Service" || this.#wantedPorts.has(place) || !services.has(key)) return;
+    const { key, place } = namesOf(ref, namespace, transportOf(from));
+    if (this.#wantedPorts.has(place) || !services.has(key)) return;
     if (!isPermitted(referrerOf(from), { group, kind, namespace, name })) return;
     this.#wantedPorts.add(place);
     const wanted = wantedOf(slices.get(key) ?? noSlices);
@@ -89,10 +95,10 @@ export class BackendReferences {
     return isStreamRouteKind(from.kind) ? resolutionForStreams(resolution, transportOf(from)) : resolution;
   }
 
-  /** Returns backends with the providers of each, which the snapshot contains, too. */
-  withProviders(backends: readonly Backend[]): readonly Backend[] {
-    const lists = backends.filter(({ failover }) => failover !== undefined);
-    return [...backends, ...lists.flatMap((list) => this.#backends.get(objectKey(list))?.providers ?? [])];
+  /** Returns the providers of a backend with a list of them; the same list for the same Backend. */
+  providersOf(resolution: BackendResolution): readonly Backend[] | undefined {
+    if (!("value" in resolution) || resolution.value.failover === undefined) return undefined;
+    return this.#backends.get(objectKey(resolution.value))?.providers;
   }
 
   #appProtocolOf(namespace: string, { kind, name, port }: BackendReference): string | undefined {
@@ -101,13 +107,11 @@ export class BackendReferences {
   }
 
   /** Resolves a reference of a supported kind. */
-  #resolvePermitted(
-    from: ReferringObject,
-    namespace: string,
-    { kind, name, port }: BackendReference,
-  ): BackendResolution {
+  #resolvePermitted(from: ReferringObject, namespace: string, ref: BackendReference): BackendResolution {
+    const { kind, port } = ref;
     const { index, hints } = this.#context;
-    const key = objectKey({ namespace, name });
+    const transport = transportOf(from);
+    const { key, place } = namesOf(ref, namespace, transport);
     const missing = (known: Iterable<string>): BackendResolution => {
       // A grant for one object of another namespace must not reveal the names of others.
       const hint = namespace === from.metadata.namespace ? hints.of(namespace, kind, key, known) : "";
@@ -117,8 +121,6 @@ export class BackendReferences {
     if (kind === "Backend") return this.#backends.get(key)?.resolution ?? missing(index.backends.keys());
     const service = index.services.get(key);
     if (service === undefined || port === undefined) return missing(index.services.keys());
-    const transport = transportOf(from);
-    const place = placeOf(key, port, transport);
     const known = this.#resolvedPorts.get(place);
     if (known !== undefined) return known;
     const slices = index.slices.get(key) ?? noSlices;
@@ -133,7 +135,8 @@ function transportOf({ kind }: ReferringObject): Transport {
   return kind === "UDPRoute" ? "UDP" : "TCP";
 }
 
-/** A Service may have the same port for TCP and UDP. */
-function placeOf(service: string, port: number | undefined, transport: Transport): string {
-  return `${service}:${port}/${transport}`;
-}
+/** The names of the referent: `namespace/name`, and a key of its port. A Service may have the same port for TCP and UDP. */
+const namesOf = memoisedWith(({ name, port }: BackendReference, namespace: string, transport: Transport) => {
+  const key = objectKey({ namespace, name });
+  return { key, place: `${key}:${port}/${transport}` };
+});

@@ -4,7 +4,7 @@
  * call by HTTP/1.1 is in the snapshot once for each protocol.
  */
 import type { Backend } from "../../ir/snapshot.ts";
-import { memoised } from "../memoised.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { BackendResolution } from "./service-backend.ts";
 
 /** The values of `appProtocol` of servers that cannot take gRPC (KEP-3726). */
@@ -27,8 +27,19 @@ export function resolutionForGrpc(resolution: BackendResolution, appProtocol: st
     const message = `${value.kind} ${value.namespace}/${value.name} has appProtocol ${appProtocol}, which takes no gRPC calls`;
     return { kind: "unresolved", reason: "UnsupportedProtocol", message };
   }
-  return { ...resolution, value: overHttp2(value) };
+  return resolvedOverHttp2(resolution);
 }
+
+/** A resolution to a backend. */
+type Usable = Extract<BackendResolution, { readonly value: Backend }>;
+
+/** Returns the same object for the same resolution, so that rules that refer to it stay as they are. */
+const resolvedOverHttp2 = memoised(
+  (resolution: Usable): Usable => ({
+    ...resolution,
+    value: overHttp2(resolution.value),
+  }),
+);
 
 /** Returns the same object for the same backend, since many routes may refer to it. */
 const overHttp2 = memoised(

@@ -5,7 +5,7 @@ import type { Service, ServicePort } from "../../api/service.ts";
 import type { UnresolvedReason } from "../../api/status.ts";
 import type { Backend, Endpoint } from "../../ir/snapshot.ts";
 import type { ResolvedTlsPolicies, ServiceTls } from "./backend-tls.ts";
-import { memoised } from "../memoised.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { AddressDenial } from "../context.ts";
 import type { Resolution } from "../reference/resolution.ts";
 import { FairBudget } from "../fair-share.ts";
@@ -80,13 +80,35 @@ interface NamedPort {
   readonly transport: Transport;
 }
 
+/** A resolved port with what it depends on, and what it has taken of the budgets. */
+interface KnownPort {
+  readonly slices: readonly EndpointSlice[];
+  readonly tls: ServiceTls;
+  readonly addressDenial: AddressDenial;
+  readonly taken: Demand;
+  readonly resolution: BackendResolution;
+}
+
+/** Numbers of endpoints, and of entries of slices that are read. */
+interface Demand {
+  readonly endpoints: number;
+  readonly entries: number;
+}
+
+/**
+ * The last resolutions of a Service, by port. Only those of which all endpoints are used: the rules on addresses depend on the
+ * addresses of the machine, so that one that is denied now may be permitted later. Each connection is checked again.
+ */
+const knownPorts = memoised((_: Service) => new Map<string, KnownPort>());
+
 /** Resolves a port of a Service. A backend without a ready endpoint is valid, and responds with 503. */
 export function resolveService(
   service: Service,
-  { port, transport }: NamedPort,
+  named: NamedPort,
   slices: readonly EndpointSlice[],
-  { tlsOf, addressDenial, endpointBudget, scanBudget }: ServiceContext,
+  context: ServiceContext,
 ): BackendResolution {
+  const { port, transport } = named;
   const name = `Service ${nameKey(service)}`;
   if (service.spec.type === "ExternalName") {
     // It could have any address, including that of the proxy's admin server (CVE-2021-25740). A Backend shows its host.
@@ -98,33 +120,80 @@ export function resolveService(
     const message = `${name} has no ${transport} port ${port}, it has ${portList[transport](service.spec)}`;
     return { kind: "unresolved", reason: "BackendNotFound", message };
   }
-  const { namespace, name: serviceName } = service.metadata;
-  const key = `Service/${namespace}/${serviceName}:${port}`;
   // A BackendTLSPolicy does not concern datagrams.
-  const tls = transport === "UDP" ? noTls : tlsOf(service, servicePort.name);
+  const tls = transport === "UDP" ? noTls : context.tlsOf(service, servicePort.name);
   if (tls.kind === "rejected") return { kind: "unusable", message: tls.message };
+  const { namespace } = service.metadata;
+  const { addressDenial, endpointBudget, scanBudget } = context;
+  const known = knownPorts(service).get(`${port}/${transport}`);
+  const isSame =
+    known !== undefined &&
+    known.slices === slices &&
+    known.addressDenial === addressDenial &&
+    isSameTls(known.tls, tls);
   const most = Math.min(maxEndpoints, endpointBudget.left(namespace));
-  const { endpoints: all, isWhole } = usableEndpoints({ servicePort, transport }, slices, most + 1, (entries) => {
-    if (entries > scanBudget.left(namespace)) return false;
-    scanBudget.take(namespace, entries);
-    return true;
+  if (isSame && known.taken.endpoints <= most && known.taken.entries <= scanBudget.left(namespace)) {
+    endpointBudget.take(namespace, known.taken.endpoints);
+    scanBudget.take(namespace, known.taken.entries);
+    return known.resolution;
+  }
+  const { resolution, taken, isWhole } = resolvePort(service, { servicePort, transport }, slices, {
+    ...context,
+    tls,
   });
+  if (isWhole) knownPorts(service).set(`${port}/${transport}`, { slices, tls, addressDenial, taken, resolution });
+  else knownPorts(service).delete(`${port}/${transport}`);
+  return resolution;
+}
+
+function isSameTls(a: ServiceTls, b: ServiceTls): boolean {
+  return a.kind === "tls" && b.kind === "tls" ? a.tls === b.tls : a.kind === b.kind && a.kind === "none";
+}
+
+interface PortContext extends ServiceContext {
+  readonly tls: Exclude<ServiceTls, { readonly kind: "rejected" }>;
+}
+
+/** Resolves a port that exists, and takes its endpoints from the budgets. */
+function resolvePort(
+  service: Service,
+  { servicePort, transport }: ResolvedPort,
+  slices: readonly EndpointSlice[],
+  { tls, addressDenial, endpointBudget, scanBudget }: PortContext,
+): { readonly resolution: BackendResolution; readonly taken: Demand; readonly isWhole: boolean } {
+  const name = `Service ${nameKey(service)}`;
+  const { namespace, name: serviceName } = service.metadata;
+  const key = `Service/${namespace}/${serviceName}:${servicePort.port}`;
+  const most = Math.min(maxEndpoints, endpointBudget.left(namespace));
+  let entriesRead = 0;
+  const { endpoints: all, isWhole: areAllRead } = usableEndpoints(
+    { servicePort, transport },
+    slices,
+    most + 1,
+    (entries) => {
+      if (entries > scanBudget.left(namespace)) return false;
+      scanBudget.take(namespace, entries);
+      entriesRead += entries;
+      return true;
+    },
+  );
   const found = all.slice(0, most);
   endpointBudget.take(namespace, found.length);
+  const taken = { endpoints: found.length, entries: entriesRead };
   // An EndpointSlice can contain any address (CVE-2021-25740).
   const endpoints = found.filter(({ host, port: at }) => addressDenial(host, at) === undefined);
   const [forbidden] = found;
   if (endpoints.length === 0 && forbidden !== undefined) {
     const denial = addressDenial(forbidden.host, forbidden.port) ?? "";
     const message = `${name} has no permitted endpoint: ${forbidden.host} port ${forbidden.port} ${denial}`;
-    return { kind: "unresolved", reason: "ForbiddenAddress", message };
+    return { resolution: { kind: "unresolved", reason: "ForbiddenAddress", message }, taken, isWhole: false };
   }
   const isHttp2 = transport === "TCP" && http2Protocols.includes(servicePort.appProtocol ?? "");
-  return {
+  const resolution: BackendResolution = {
     kind: "resolved",
     ...(all.length > most
       ? { limitation: tooManyEndpoints(service, most, endpointBudget) }
-      : !isWhole && { limitation: tooManyEntries(service, scanBudget) }),
+      : !areAllRead && { limitation: tooManyEntries(service, scanBudget) }),
     value: {
       key,
       kind: "Service",
@@ -135,6 +204,7 @@ export function resolveService(
       ...(tls.kind === "tls" && { tls: tls.tls }),
     },
   };
+  return { resolution, taken, isWhole: areAllRead && endpoints.length === all.length };
 }
 
 function tooManyEndpoints(service: Service, most: number, budget: FairBudget): string {

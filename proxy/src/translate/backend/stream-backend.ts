@@ -3,7 +3,7 @@
  * is in the snapshot once for each, since health checks by requests do not concern streams.
  */
 import type { Backend } from "../../ir/snapshot.ts";
-import { memoised } from "../memoised.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { BackendResolution, Transport } from "./service-backend.ts";
 
 /** Returns the resolution of a backendRef of such a route. @param resolution as for an HTTPRoute. */

@@ -6,19 +6,22 @@
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend } from "../../api/backend.ts";
+import type { BackendTlsPolicy } from "../../api/backend-tls-policy.ts";
 import type { Gateway } from "../../api/gateway.ts";
 import type { ParentRef } from "../../api/http-route.ts";
+import type { ListenerSet } from "../../api/listener-set.ts";
 import { gatewayGroup, proxyGroup } from "../../api/names.ts";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import { type AnyRoute, type Resource, type ResourceSet, routesOf } from "../../api/resource.ts";
 import type { Service } from "../../api/service.ts";
-import { memoised } from "../memoised.ts";
+import { memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
 import { matchListeners, type OpenListener } from "../route/attachment.ts";
 import { gatewayLabelValue, gatewayNameLabel } from "./gateway-label.ts";
 import { eachObject, itself } from "../each-object.ts";
 import { allowsSet } from "../listener/listener-sets.ts";
 import type { ListenerOwner, Reference } from "../reference/owner-references.ts";
 import { supportedKindsOf } from "../listener/listeners.ts";
+import type { NamespaceLabels } from "../index/namespaces.ts";
 import { nameKey } from "../index/object-names.ts";
 import { indexResources } from "../index/resource-index.ts";
 import type { IsPermitted } from "../reference/reference-grants.ts";
@@ -65,19 +68,25 @@ type ScopeIndex = ReturnType<typeof indexReferrers> extends Steps<infer Value> ?
 
 /** Returns the resources by the objects to which they refer. */
 function* indexReferrers(resources: ResourceSet) {
-  const { isPermitted } = indexResources(resources);
-  const setsByParent = yield* groupByKeys(resources.ListenerSet, (set) => [parentOf(set)]);
-  const routesByParent = yield* groupByKeys(routesOf(resources), (route) => parentsOf(route).map(({ key }) => key));
+  const setsByParent = yield* groupByKeys(resources.ListenerSet, setKeys);
+  const routesByParent = yield* groupByKeys(routesOf(resources), routeKeys);
   const policiesByTarget = yield* groupByKeys(resources.ProxyPolicy, targetsOf);
-  const ownServices = yield* groupByKeys(resources.Service, ({ metadata }) => [
-    `${metadata.namespace} ${metadata.labels[gatewayNameLabel] ?? ""}`,
-  ]);
-  const tlsPolicies = yield* groupByKeys(resources.BackendTLSPolicy, ({ metadata, spec }) =>
-    spec.targetRefs.map(({ name }) => `${metadata.namespace}/${name}`),
-  );
-  const usesOf = memoised((route: AnyRoute) => usesOfReferences(referencesOfRoute(route), isPermitted));
-  return { setsByParent, routesByParent, policiesByTarget, ownServices, tlsPolicies, usesOf };
+  const ownServices = yield* groupByKeys(resources.Service, serviceKeys);
+  const tlsPolicies = yield* groupByKeys(resources.BackendTLSPolicy, tlsPolicyKeys);
+  return { setsByParent, routesByParent, policiesByTarget, ownServices, tlsPolicies };
 }
+
+const setKeys = (set: ListenerSet) => [parentOf(set)];
+const routeKeys = memoised((route: AnyRoute) => [...new Set(parentsOf(route).map(({ key }) => key))]);
+const serviceKeys = memoised(({ metadata }: Service) => [
+  `${metadata.namespace} ${metadata.labels[gatewayNameLabel] ?? ""}`,
+]);
+const tlsPolicyKeys = ({ metadata, spec }: BackendTlsPolicy) =>
+  spec.targetRefs.map(({ name }) => `${metadata.namespace}/${name}`);
+
+const usesOf = memoisedWith((route: AnyRoute, isPermitted: IsPermitted) =>
+  usesOfReferences(referencesOfRoute(route), isPermitted),
+);
 
 function* scopeIn(
   resources: ResourceSet,
@@ -86,7 +95,6 @@ function* scopeIn(
   { acceptsAll = false, accepted: acceptedParents }: ScopeOptions,
 ): Steps<ResourceSet> {
   const { labelsOf: labels, isPermitted, gateways, services, backends, slices } = indexResources(resources);
-  const { usesOf } = index;
   const key = objectKey({ namespace, name });
   const known = gateways.get(key);
   const gateway = known !== undefined && acceptsAll ? ofUnknownVersion(known) : known;
@@ -104,17 +112,17 @@ function* scopeIn(
   const candidates = valuesOf(index.routesByParent, parents.keys());
   const isAccepted = (route: AnyRoute, ref: ParentRef, listeners: readonly OpenListener[]): boolean =>
     (acceptsAll && listeners.length === 0) ||
-    (acceptedParents?.has(ref) ?? matchListeners(route, ref, listeners, labels).kind === "attached");
+    (acceptedParents?.has(ref) ?? isAttachable(ref, route, listeners, labels));
   const accepted = yield* eachObject(candidates, itself, (whole) => {
     const routes = acceptedBy(parents, whole, isAccepted);
-    if (routes.length > 0) use(usesOf(whole));
+    if (routes.length > 0) use(usesOf(whole, isPermitted));
     return routes;
   });
   const routes = accepted.flat();
-  const targets = new Set([
-    `Gateway ${key}`,
-    ...routes.flatMap((route) => [`${route.kind} ${nameKey(route)}`, anyRouteOf(route.metadata.namespace)]),
-  ]);
+  const targets = new Set([`Gateway ${key}`]);
+  for (const route of resources.ProxyPolicy.length === 0 ? [] : routes) {
+    for (const target of targetsOfRoute(route)) targets.add(target);
+  }
   const policies = yield* eachObject(valuesOf(index.policiesByTarget, targets), itself, (policy) => {
     use(usesOfReferences(referencesOfPolicy(policy), isPermitted));
     return ofTargets(policy, targets);
@@ -138,6 +146,18 @@ function* scopeIn(
     EndpointSlice: valuesOf(slices, used.services),
   };
 }
+
+/** Whether a route may attach to any of the listeners. */
+const isAttachable = memoisedWith(
+  (ref: ParentRef, route: AnyRoute, listeners: readonly OpenListener[], labels: NamespaceLabels): boolean =>
+    matchListeners(route, ref, listeners, labels).kind === "attached",
+);
+
+/** The targets of policies that concern a route. */
+const targetsOfRoute = memoised((route: AnyRoute): readonly string[] => [
+  `${route.kind} ${nameKey(route)}`,
+  anyRouteOf(route.metadata.namespace),
+]);
 
 /** Returns the referents, each as `namespace/name`. */
 interface Uses {
@@ -164,11 +184,20 @@ function usesOfReferences(references: readonly Reference[], isPermitted: IsPermi
   return { services: namesOf("", "Service"), backends: namesOf(proxyGroup, "Backend") };
 }
 
-/** Returns the values by each of their keys, in their order. */
+type Groups<T> = ReadonlyMap<string | undefined, readonly T[]>;
+
+/** The last groups of a list, by the function of its keys. */
+const knownGroups = memoised((_: readonly object[]) => new Map<unknown, unknown>());
+
+/** Returns the values by each of their keys, in their order; the same groups for the same list and function. */
 function* groupByKeys<T extends Resource>(
   values: readonly T[],
   keysOf: (value: T) => readonly (string | undefined)[],
-): Steps<ReadonlyMap<string | undefined, readonly T[]>> {
+): Steps<Groups<T>> {
+  const known = knownGroups(sameList(values));
+  // The groups of a function have its values.
+  const before = known.get(keysOf) as Groups<T> | undefined;
+  if (before !== undefined) return before;
   const groups = new Map<string | undefined, T[]>();
   yield* eachObject(values, itself, (value) => {
     for (const key of new Set(keysOf(value))) {
@@ -177,6 +206,7 @@ function* groupByKeys<T extends Resource>(
       else group.push(value);
     }
   });
+  known.set(keysOf, groups);
   return groups;
 }
 
@@ -215,9 +245,9 @@ function parentKey({ kind, metadata }: ListenerOwner): string {
   return `${kind} ${objectKey(metadata)}`;
 }
 
-function listenersOf(owner: ListenerOwner): readonly OpenListener[] {
-  return owner.spec.listeners.map((listener) => ({ listener, owner, supportedKinds: supportedKindsOf(listener) }));
-}
+const listenersOf = memoised((owner: ListenerOwner): readonly OpenListener[] =>
+  owner.spec.listeners.map((listener) => ({ listener, owner, supportedKinds: supportedKindsOf(listener) })),
+);
 
 /** Returns a version without the listeners that are unknown, which allows all ListenerSets. */
 function ofUnknownVersion(gateway: Gateway): Gateway {
@@ -230,17 +260,21 @@ function acceptedBy(
   route: AnyRoute,
   isAccepted: (route: AnyRoute, ref: ParentRef, listeners: readonly OpenListener[]) => boolean,
 ): readonly AnyRoute[] {
-  const { spec } = route;
   const own = parentsOf(route).flatMap(({ key, ref }) => {
     const listeners = parents.get(key);
     return listeners === undefined ? [] : [{ ref, listeners }];
   });
   if (!own.some(({ ref, listeners }) => isAccepted(route, ref, listeners))) return [];
-  if (own.length === spec.parentRefs.length) return [route];
-  const parentRefs = own.map(({ ref }) => ref);
-  // The compiler does not relate a kind to its spec.
-  return [{ ...route, spec: { ...route.spec, parentRefs } } as AnyRoute];
+  if (own.length === route.spec.parentRefs.length) return [route];
+  return [withParents(route, ...own.map(({ ref }) => ref))];
 }
+
+/** Returns the same route for the same parents. */
+const withParents = memoisedWith(
+  (route: AnyRoute, ...parentRefs: readonly ParentRef[]): AnyRoute =>
+    // The compiler does not relate a kind to its spec.
+    ({ ...route, spec: { ...route.spec, parentRefs } }) as AnyRoute,
+);
 
 function anyRouteOf(namespace: string): string {
   return `any route of ${namespace}`;
@@ -257,5 +291,13 @@ function ofTargets(policy: ProxyPolicy, targets: ReadonlySet<string>): ProxyPoli
   const { spec } = policy;
   const keys = targetsOf(policy);
   const own = spec.targetRefs.filter((_, index) => targets.has(keys[index] ?? ""));
-  return own.length === spec.targetRefs.length ? policy : { ...policy, spec: { ...spec, targetRefs: own } };
+  return own.length === spec.targetRefs.length ? policy : withTargets(policy, ...own);
 }
+
+/** Returns the same policy for the same targets. */
+const withTargets = memoisedWith(
+  (policy: ProxyPolicy, ...targetRefs: ProxyPolicy["spec"]["targetRefs"]): ProxyPolicy => ({
+    ...policy,
+    spec: { ...policy.spec, targetRefs },
+  }),
+);

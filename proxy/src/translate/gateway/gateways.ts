@@ -12,6 +12,7 @@ import type { TranslationContext } from "../context.ts";
 import { eachObject, eachObjectInSteps, itself } from "../each-object.ts";
 import type { Environment } from "../environment.ts";
 import { nameKey } from "../index/object-names.ts";
+import { keepingEqual } from "@gatewayproxy/runtime/memoised";
 import { type ListenerSetState, type PlacedSet, placeListenerSets } from "../listener/listener-sets.ts";
 import { resolveListeners, listenerKey, type ListenerState } from "../listener/listeners.ts";
 import { type Finding, type Found, rejectedByParser } from "../status/finding.ts";
@@ -77,6 +78,9 @@ export function* resolveGateways(context: TranslationContext): Steps<ResolvedGat
   };
 }
 
+/** What depends on the listeners of an unchanged Gateway stays as it is. */
+const keptState = keepingEqual<Gateway, GatewayState>();
+
 type ResolvedGateway = Omit<GatewayState, "listeners" | "sets">;
 
 /** Resolves all listeners together, and returns each to its owner. */
@@ -102,7 +106,7 @@ function* withListeners(
       ...candidate,
       listeners: candidate.findings.length > 0 ? [] : listenersOf(candidate.set),
     }));
-    return [nameKey(gateway), { ...state, listeners: listenersOf(gateway), sets }];
+    return [nameKey(gateway), keptState(gateway, { ...state, listeners: listenersOf(gateway), sets })];
   });
   return new Map(states);
 }

@@ -1,7 +1,7 @@
 /** Selects namespaces by name or by labels (Gateway API `FromNamespaces`). */
 import type { Namespace } from "../../api/namespace.ts";
 import type { LabelSelector } from "../../api/schema.ts";
-import { memoised } from "../memoised.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 
 type Labels = Readonly<Record<string, string>>;
 

@@ -1,5 +1,6 @@
 /** Names of objects, and the orders that the Gateway API defines. */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 
 /** The metadata of an object in a namespace that identifies and orders it. */
 export interface Named {
@@ -10,10 +11,8 @@ export interface Named {
   };
 }
 
-/** `namespace/name` */
-export function nameKey(object: Named): string {
-  return objectKey(object.metadata);
-}
+/** Returns `namespace/name`. */
+export const nameKey: (object: Named) => string = memoised(({ metadata }) => objectKey(metadata));
 
 /** Returns objects of one kind by `namespace/name`. */
 export function indexByName<T extends Named>(objects: readonly T[]): ReadonlyMap<string, T> {
@@ -27,13 +26,16 @@ export function sortByName<T extends Named>(objects: readonly T[]): readonly T[]
 
 /** Returns a copy in the order of the Gateway API: oldest first (without a time last), then by namespace and name. */
 export function sortByAge<T extends Named>(objects: readonly T[]): readonly T[] {
-  return [...objects].sort((a, b) => createdMs(a) - createdMs(b) || compareNames(a, b));
+  return objects
+    .map((object) => ({ object, ms: createdMs(object.metadata) }))
+    .sort((a, b) => a.ms - b.ms || compareNames(a.object, b.object))
+    .map(({ object }) => object);
 }
 
-function createdMs({ metadata }: Named): number {
+const createdMs = memoised(({ creationTimestamp }: Named["metadata"]): number =>
   // The largest safe integer instead of infinity, since the difference of two infinities is NaN.
-  return metadata.creationTimestamp === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(metadata.creationTimestamp);
-}
+  creationTimestamp === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(creationTimestamp),
+);
 
 function compareNames(a: Named, b: Named): number {
   return compareText(a.metadata.namespace, b.metadata.namespace) || compareText(a.metadata.name, b.metadata.name);

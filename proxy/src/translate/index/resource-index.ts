@@ -4,11 +4,11 @@ import type { ConfigMap } from "../../api/config-map.ts";
 import { type EndpointSlice, serviceNameLabel } from "../../api/endpoint-slice.ts";
 import type { Gateway } from "../../api/gateway.ts";
 import type { GatewayClass } from "../../api/gateway-class.ts";
-import type { ResourceSet } from "../../api/resource.ts";
+import type { Resource, ResourceSet } from "../../api/resource.ts";
 import type { Secret } from "../../api/secret.ts";
 import type { Service } from "../../api/service.ts";
 import { gatewayOwnership, type Ownership } from "../gateway/gateway-classes.ts";
-import { memoised } from "../memoised.ts";
+import { memoised, sameList } from "@gatewayproxy/runtime/memoised";
 import { type IsPermitted, referencePermissions } from "../reference/reference-grants.ts";
 import { type NamespaceLabels, namespaceLabels } from "./namespaces.ts";
 import { indexByName, sortByName } from "./object-names.ts";
@@ -41,75 +41,80 @@ export const indexResources: (resources: ResourceSet) => ResourceIndex = memoise
   (resources) => new LazyIndex(resources),
 );
 
+/** Returns the set with earlier lists where they have the same objects. */
+function sharedLists(resources: ResourceSet): ResourceSet {
+  const lists = Object.entries(resources).map(([kind, objects]) => [kind, sameList<Resource>(objects)]);
+  // Each list has the objects that it had.
+  return Object.fromEntries(lists) as ResourceSet;
+}
+
+/** Lookups of one kind, which stay as long as no object of the kind changes. */
+const servicesIn = memoised((objects: readonly Service[]): ResourceIndex["services"] => indexByName(objects));
+const slicesIn = memoised(indexSlices);
+const backendsIn = memoised((objects: readonly Backend[]): ResourceIndex["backends"] => indexByName(objects));
+const secretsIn = memoised((objects: readonly Secret[]): ResourceIndex["secrets"] => indexByName(objects));
+const configMapsIn = memoised((objects: readonly ConfigMap[]): ResourceIndex["configMaps"] => indexByName(objects));
+const gatewaysIn = memoised((objects: readonly Gateway[]): ResourceIndex["gateways"] =>
+  indexByName(sortByName(objects)),
+);
+const classesIn = memoised(
+  (objects: readonly GatewayClass[]): ResourceIndex["classes"] =>
+    new Map(objects.map((each) => [each.metadata.name, each])),
+);
+const ownershipIn = memoised(gatewayOwnership);
+const labelsIn = memoised(namespaceLabels);
+
 class LazyIndex implements ResourceIndex {
   readonly resources: ResourceSet;
-  #classes: ResourceIndex["classes"] | undefined;
-  #gateways: ByName<Gateway> | undefined;
-  #services: ByName<Service> | undefined;
-  #slices: ByName<readonly EndpointSlice[]> | undefined;
-  #backends: ByName<Backend> | undefined;
-  #secrets: ByName<Secret> | undefined;
-  #configMaps: ByName<ConfigMap> | undefined;
-  #ownershipOf: ResourceIndex["ownershipOf"] | undefined;
-  #labelsOf: NamespaceLabels | undefined;
 
   constructor(resources: ResourceSet) {
-    this.resources = resources;
+    this.resources = sharedLists(resources);
   }
 
   get classes(): ResourceIndex["classes"] {
-    this.#classes ??= new Map(this.resources.GatewayClass.map((each) => [each.metadata.name, each]));
-    return this.#classes;
+    return classesIn(this.resources.GatewayClass);
   }
 
-  get gateways(): ByName<Gateway> {
-    this.#gateways ??= indexByName(sortByName(this.resources.Gateway));
-    return this.#gateways;
+  get gateways(): ResourceIndex["gateways"] {
+    return gatewaysIn(this.resources.Gateway);
   }
 
-  get services(): ByName<Service> {
-    this.#services ??= indexByName(this.resources.Service);
-    return this.#services;
+  get services(): ResourceIndex["services"] {
+    return servicesIn(this.resources.Service);
   }
 
-  get slices(): ByName<readonly EndpointSlice[]> {
-    this.#slices ??= indexSlices(this.resources.EndpointSlice);
-    return this.#slices;
+  get slices(): ResourceIndex["slices"] {
+    return slicesIn(this.resources.EndpointSlice);
   }
 
-  get backends(): ByName<Backend> {
-    this.#backends ??= indexByName(this.resources.Backend);
-    return this.#backends;
+  get backends(): ResourceIndex["backends"] {
+    return backendsIn(this.resources.Backend);
   }
 
-  get secrets(): ByName<Secret> {
-    this.#secrets ??= indexByName(this.resources.Secret);
-    return this.#secrets;
+  get secrets(): ResourceIndex["secrets"] {
+    return secretsIn(this.resources.Secret);
   }
 
-  get configMaps(): ByName<ConfigMap> {
-    this.#configMaps ??= indexByName(this.resources.ConfigMap);
-    return this.#configMaps;
+  get configMaps(): ResourceIndex["configMaps"] {
+    return configMapsIn(this.resources.ConfigMap);
   }
 
   get ownershipOf(): ResourceIndex["ownershipOf"] {
-    this.#ownershipOf ??= gatewayOwnership(this.resources.GatewayClass);
-    return this.#ownershipOf;
+    return ownershipIn(this.resources.GatewayClass);
   }
 
-  get labelsOf(): NamespaceLabels {
-    this.#labelsOf ??= namespaceLabels(this.resources.Namespace);
-    return this.#labelsOf;
+  get labelsOf(): ResourceIndex["labelsOf"] {
+    return labelsIn(this.resources.Namespace);
   }
 
-  get isPermitted(): IsPermitted {
+  get isPermitted(): ResourceIndex["isPermitted"] {
     return referencePermissions(this.resources.ReferenceGrant);
   }
 }
 
 function indexSlices(slices: readonly EndpointSlice[]): ByName<readonly EndpointSlice[]> {
   const byService = new Map<string, EndpointSlice[]>();
-  for (const slice of sortByName(slices)) {
+  for (const slice of slices) {
     const { labels, namespace } = slice.metadata;
     const service = Object.hasOwn(labels, serviceNameLabel) ? labels[serviceNameLabel] : undefined;
     if (service === undefined) continue;
@@ -118,5 +123,6 @@ function indexSlices(slices: readonly EndpointSlice[]): ByName<readonly Endpoint
     if (known === undefined) byService.set(key, [slice]);
     else known.push(slice);
   }
-  return byService;
+  // The slices of a Service that has not changed are the same list.
+  return new Map(Array.from(byService, ([key, own]) => [key, sameList(own.length === 1 ? own : sortByName(own))]));
 }

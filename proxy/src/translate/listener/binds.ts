@@ -9,7 +9,9 @@ import { backendFor, refsFor, ruleFor } from "../gateway/gateway-client-certific
 import type { GatewayState } from "../gateway/gateways.ts";
 import type { ListenerState } from "./listeners.ts";
 import { compareText, nameKey } from "../index/object-names.ts";
+import { hasSameItems, memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
 import { type PolicyState, targetKey } from "../policy/policies.ts";
+import type { Attachment } from "../route/attachment.ts";
 import { isServed } from "../route/rules.ts";
 import {
   type AnyRouteState,
@@ -89,16 +91,35 @@ export function* collectBackends(
   const add = (backend: Backend) => byKey.set(backend.key, backend);
   for (const { global } of policies) if (global?.service !== undefined) add(global.service);
   yield* eachObject(routes, routeOf, (state) => {
-    const attachments = state.parents.flatMap((parent) => parent.attachments);
-    const callers = new Set(attachments.flatMap(({ listener }) => gateways.get(nameKey(listener.gateway)) ?? []));
-    const rules: AnyRouteState["rules"] = state.rules;
-    const named = new Map(rules.flatMap(({ backends }) => backends.map((backend) => [backend.key, backend])));
-    for (const caller of callers) {
-      for (const backend of named.values()) add(backendFor(caller, backend, named.values()));
+    const named = backendsOf(state);
+    for (const name of callersOf(state)) {
+      const caller = gateways.get(name);
+      if (caller === undefined) continue;
+      for (const backend of named) add(backendFor(caller, backend, named));
     }
   });
-  return Object.fromEntries([...byKey].sort(([a], [b]) => compareText(a, b)));
+  return byKeys(sameList([...byKey.values()]));
 }
+
+/** Returns the same record for the same list. */
+const byKeys = memoised(
+  (backends: readonly Backend[]): Readonly<Record<string, Backend>> =>
+    Object.fromEntries(
+      backends.map((backend) => [backend.key, backend] as const).sort(([a], [b]) => compareText(a, b)),
+    ),
+);
+
+/** The Gateways that serve a route, as `namespace/name`. */
+const callersOf = memoised(({ parents }: AnyRouteState): ReadonlySet<string> => {
+  const attachments = parents.flatMap((parent) => parent.attachments);
+  return new Set(attachments.map(({ listener }) => nameKey(listener.gateway)));
+});
+
+/** The backends of a route, each once. */
+const backendsOf = memoised((state: AnyRouteState): readonly Backend[] => {
+  const rules: AnyRouteState["rules"] = state.rules;
+  return [...new Map(rules.flatMap(({ backends }) => backends.map((backend) => [backend.key, backend]))).values()];
+});
 
 function* buildListener(
   state: ListenerState,
@@ -116,10 +137,12 @@ function* buildListener(
     protocol: tls === undefined ? "HTTP" : "HTTPS",
     ...(tls !== undefined && { tls }),
     ...(listener.hostname === undefined ? {} : { hostname: listener.hostname }),
-    routes: yield* eachObject(
-      attached,
-      ({ state: { route } }) => route,
-      (each) => buildRoute(each, limits, rules),
+    routes: sameList(
+      yield* eachObject(
+        attached,
+        ({ state: { route } }) => route,
+        (each) => buildRoute(each, limits, rules),
+      ),
     ),
   };
 }
@@ -196,23 +219,15 @@ function ageOf(creationTimestamp: string | undefined): Pick<Route, "creationTime
   return creationTimestamp === undefined ? {} : { creationTimestamp: new Date(creationTimestamp).toISOString() };
 }
 
-function buildRoute(
-  { state, attachment: { listener, hostnames } }: AttachedRoute,
-  limits: AttachedLimits,
-  sharedRules: SharedRules,
-): Route {
-  const { route } = state;
-  const { namespace, name, creationTimestamp } = route.metadata;
-  const shared = sharedLimits(limits, route, listener);
-  return {
-    key: keyOfRoute(route),
-    namespace,
-    name,
-    hostnames,
-    ...ageOf(creationTimestamp),
-    rules: sharedRules.of(state, shared, (rule) => limits.at(listener.gateway, targetOf(route, rule))),
-  };
+function buildRoute({ state, attachment }: AttachedRoute, limits: AttachedLimits, sharedRules: SharedRules): Route {
+  return routeAt(attachment, state.route, sharedRules.of(state, attachment, limits));
 }
+
+/** Returns the same object while nothing changes on which it depends. */
+const routeAt = memoisedWith(({ hostnames }: Attachment, route: RouteState["route"], rules: Route["rules"]): Route => {
+  const { namespace, name, creationTimestamp } = route.metadata;
+  return { key: keyOfRoute(route), namespace, name, hostnames, ...ageOf(creationTimestamp), rules };
+});
 
 /**
  * Rules with their limits, at the listeners of one Gateway. Listeners with the same limits for a route share a list of rules,
@@ -230,24 +245,50 @@ class SharedRules {
     this.#caller = caller;
   }
 
-  /** @param limitsOf the limits of a rule by its name. */
-  of(state: RouteState, shared: readonly Limits[], limitsOf: (rule: string) => Limits): readonly RouteRule[] {
+  /** Returns the rules of a route at a listener. */
+  of(state: RouteState, attachment: Attachment, limits: AttachedLimits): readonly RouteRule[] {
+    const { listener } = attachment;
+    const shared = limits.isEmpty ? noSharedLimits : sharedLimits(limits, state.route, listener);
     const known = this.#known.get(state) ?? [];
     this.#known.set(state, known);
-    const same = known.find((each) => each.shared.every((limits, at) => limits === shared[at]));
+    const same = known.find((each) => hasSameItems(each.shared, shared));
     if (same !== undefined) return same.rules;
-    const ofAll = joinLimits([noLimits, ...shared]);
-    const rules = state.rules.map((each): RouteRule => {
-      const rule = ruleFor(this.#caller, each.rule, each.backends);
-      // Requests that always get 500 must not consume a limit.
-      if (!isServed(each)) return { ...rule, limits: [] };
-      const own = rule.name === undefined ? noLimits : limitsOf(rule.name);
-      return { ...rule, ...(own === noLimits ? ofAll : joinLimits([own, ...shared])) };
-    });
+    const own = state.rules.map(({ rule: { name } }) =>
+      name === undefined || limits.isEmpty ? noLimits : limits.at(listener.gateway, targetOf(state.route, name)),
+    );
+    const rules = rulesAt(attachment, state.rules, this.#caller, shared.length, ...shared, ...own);
     known.push({ shared, rules });
     return rules;
   }
 }
+
+/** `sharedLimits` if there are no policies. */
+const noSharedLimits: readonly Limits[] = [noLimits];
+
+/**
+ * Returns the rules of a route at a listener: the same list while nothing changes on which it depends.
+ *
+ * @param limits first those that apply to all rules, then those of each rule.
+ */
+const rulesAt = memoisedWith(
+  (
+    _: Attachment,
+    states: RouteState["rules"],
+    caller: GatewayState,
+    sharedCount: number,
+    ...limits: readonly Limits[]
+  ): readonly RouteRule[] => {
+    const shared = limits.slice(0, sharedCount);
+    const ofAll = joinLimits([noLimits, ...shared]);
+    return states.map((each, index): RouteRule => {
+      const rule = ruleFor(caller, each.rule, each.backends);
+      // Requests that always get 500 must not consume a limit.
+      if (!isServed(each)) return { ...rule, limits: [] };
+      const own = limits[sharedCount + index] ?? noLimits;
+      return { ...rule, ...(own === noLimits ? ofAll : joinLimits([own, ...shared])) };
+    });
+  },
+);
 
 function joinLimits(
   all: readonly Limits[],

@@ -5,7 +5,7 @@
 import { isStreamRouteKind } from "@gatewayproxy/runtime/route-key";
 import type { PolicyTargetRef, ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
-import { memoised } from "../memoised.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 
 /** The kinds of traffic of a target. */
 interface Traffic {

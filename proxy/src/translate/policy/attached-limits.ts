@@ -1,4 +1,5 @@
 /** The limits of policies by their targets, with the bound of limits per target. */
+import { isDeepStrictEqual } from "node:util";
 import type { Gateway } from "../../api/gateway.ts";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { Authentication } from "../../ir/authentication.ts";
@@ -6,6 +7,7 @@ import type { GlobalLimit } from "../../ir/global-limit.ts";
 import type { LocalLimit } from "../../ir/limit.ts";
 import { type LimitBudget, noCredentialDemand, type CredentialDemand } from "./limit-budget.ts";
 import { nameKey } from "../index/object-names.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 
 /**
  * Maximum of local entries, global descriptors and fallback entries of all policies on one target. Each costs every
@@ -65,6 +67,11 @@ export class AttachedLimits {
     this.#placeOf = placeOf;
   }
 
+  /** Whether no target has limits, and no route is closed. */
+  get isEmpty(): boolean {
+    return this.#byTarget.size === 0 && this.#ofAnyRoute.size === 0;
+  }
+
   /** The limits of a target in the process that serves a Gateway. */
   at(gateway: Gateway, target: string): Limits {
     return this.#byTarget.get(placeKey(this.#placeOf(gateway), target)) ?? noLimits;
@@ -91,13 +98,26 @@ export class AttachedLimits {
       const together = joined(before, limits);
       const excess = excessOf(together, target) ?? this.#budget.take(place, policy, demand);
       const leftOut = closes ? { ...before, closedBy: withClosing(before.closedBy, [nameKey(policy)]) } : before;
-      this.#byTarget.set(placeKey(place, target), excess === undefined ? together : leftOut);
+      const key = placeKey(place, target);
+      this.#byTarget.set(key, keptLimits(policy, key, excess === undefined ? together : leftOut));
       return excess ?? [];
     });
     if (excesses[0] === undefined) return undefined;
     const outcome = closes ? "responds with 503 (--refused-policies)" : "is served without this policy";
     return `with this policy ${excesses[0]}; ${target} ${outcome}`;
   }
+}
+
+/** By the last policy of a target, which has few targets; then by target. */
+const knownLimits = memoised((_: ProxyPolicy) => new Map<string, Limits>());
+
+/** Returns earlier limits if they are equal, so that rules with them stay as they are. */
+function keptLimits(policy: ProxyPolicy, key: string, limits: Limits): Limits {
+  const known = knownLimits(policy);
+  const before = known.get(key);
+  if (before !== undefined && isDeepStrictEqual(before, limits)) return before;
+  known.set(key, limits);
+  return limits;
 }
 
 function placeKey(place: string, target: string): string {

@@ -3,7 +3,7 @@
  * credential that cannot be read is one that no request has, so an error never opens a route.
  */
 import { hash } from "node:crypto";
-import { memoised } from "../memoised.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import { isLabelKey } from "../../api/authentication.ts";
 import type { FieldPath } from "../../api/issue.ts";
 import type { Authentication as AuthenticationSpec, ProxyPolicy } from "../../api/proxy-policy.ts";

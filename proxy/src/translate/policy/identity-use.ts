@@ -1,6 +1,6 @@
 /** Finds expressions that read an identity where no policy authenticates clients in that way. */
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
-import { memoised } from "../memoised.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import { expressionsOf } from "./limit-budget.ts";
 
 /** A way to authenticate, by the variable that shows its identity. */

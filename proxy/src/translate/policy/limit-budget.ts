@@ -5,7 +5,7 @@
  */
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import { FairBudget } from "../fair-share.ts";
-import { memoised } from "../memoised.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import { denialTextOf } from "./limit-responses.ts";
 
 /**

@@ -1,7 +1,7 @@
 /** Translates what responses show of the limits of a policy. */
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { DeniedResponse, LimitResponses } from "../../ir/limit-response.ts";
-import { memoised } from "../memoised.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 
 /** Returns what differs from the defaults, so that a limit that keeps them has no such fields. */
 export const responsesOf = memoised(({ spec }: ProxyPolicy): LimitResponses => {

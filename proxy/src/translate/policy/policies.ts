@@ -10,7 +10,7 @@ import { type AuthenticationState, translateAuthentication } from "./authenticat
 import { AttachedLimits, type Limits } from "./attached-limits.ts";
 import { eachObject, itself } from "../each-object.ts";
 import type { GatewayState, ResolvedGateways } from "../gateway/gateways.ts";
-import { memoised } from "../memoised.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import { type GlobalState, globalLimitAt, translateGlobal } from "./global-limits.ts";
 import { AuthenticatedTargets } from "./authenticated-targets.ts";
 import { type Inapplicable, inapplicableParts } from "./applicability.ts";

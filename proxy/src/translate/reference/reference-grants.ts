@@ -6,7 +6,7 @@ import type { ListenerSet } from "../../api/listener-set.ts";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { ReferenceGrant } from "../../api/reference-grant.ts";
 import { type AnyRoute, kinds } from "../../api/resource.ts";
-import { memoised } from "../memoised.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 
 /** The end from which a reference is made (Gateway API `ReferenceGrantFrom`). The core group is empty. */
 export interface Referrer {

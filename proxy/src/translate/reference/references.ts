@@ -13,7 +13,7 @@ import type { AnyRoute, NamedObject, ResourceSet } from "../../api/resource.ts";
 import { objectName } from "../../api/schema.ts";
 import { attributing, eachObject, itself } from "../each-object.ts";
 import { allowsSet } from "../listener/listener-sets.ts";
-import { memoised } from "../memoised.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import { indexResources } from "../index/resource-index.ts";
 import { selectedNames } from "./selected-secrets.ts";
 import { isConfigMap, type Reference, reference, referencesOfOwner } from "./owner-references.ts";
@@ -40,16 +40,20 @@ export const referencesOfRoute = memoised((route: AnyRoute): readonly Reference[
 });
 
 /** Returns all references of a route's rules to backends, including those of mirrors. */
-export function backendRefsOf({ spec }: AnyRoute): readonly BackendReference[] {
-  return spec.rules.flatMap((rule): readonly BackendReference[] => {
-    // Rules of streams have no filters.
-    if (!("filters" in rule)) return rule.backendRefs;
-    const { backendRefs, filters } = rule;
-    const all = [...filters, ...backendRefs.flatMap((ref) => ref.filters)];
-    const mirrors = all.flatMap((filter) => (filter.type === "RequestMirror" ? [filter.requestMirror.backendRef] : []));
-    return [...backendRefs, ...mirrors];
-  });
-}
+export const backendRefsOf = memoised(({ spec }: AnyRoute): readonly BackendReference[] => {
+  const rules: readonly AnyRoute["spec"]["rules"][number][] = spec.rules;
+  return rules.flatMap(refsOfRule);
+});
+
+/** Returns the references of a rule to backends, including those of mirrors; the same list for the same rule. */
+export const refsOfRule = memoised((rule: AnyRoute["spec"]["rules"][number]): readonly BackendReference[] => {
+  // Rules of streams have no filters.
+  if (!("filters" in rule)) return rule.backendRefs;
+  const { backendRefs, filters } = rule;
+  const all = [...filters, ...backendRefs.flatMap((ref) => ref.filters)];
+  const mirrors = all.flatMap((filter) => (filter.type === "RequestMirror" ? [filter.requestMirror.backendRef] : []));
+  return [...backendRefs, ...mirrors];
+});
 
 /** Returns the reference of a policy to a rate limit service. */
 export function referencesOfPolicy(policy: ProxyPolicy): readonly Reference[] {

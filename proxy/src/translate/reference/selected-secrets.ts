@@ -5,7 +5,7 @@ import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import type { ResourceSet } from "../../api/resource.ts";
 import type { Secret } from "../../api/secret.ts";
 import { maxSelectedSecrets } from "../../api/selected-secrets.ts";
-import { memoised } from "../memoised.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 
 /**
  * Returns the names of the Secrets that a policy selects.

@@ -17,6 +17,7 @@ import type { ResolvedGateways } from "../gateway/gateways.ts";
 import { commonHostnames } from "./hostnames.ts";
 import type { ListenerState } from "../listener/listeners.ts";
 import type { TranslationContext } from "../context.ts";
+import { memoisedWith } from "@gatewayproxy/runtime/memoised";
 import { allowsNamespace, type NamespaceLabels } from "../index/namespaces.ts";
 
 /** The part of a listener that decides whether a route may attach. */
@@ -52,14 +53,13 @@ export function* attachRoute(
   for (const [at, parentRef] of route.spec.parentRefs.entries()) {
     const { listeners, name, kind } = parentOf(route, parentRef, gateways);
     if (kind === undefined) continue;
-    const path = ["spec", "parentRefs", at];
     if (listeners !== undefined) {
-      parents.push(attachToParent(route, { parentRef, path, listeners }, labelsOf, budget));
+      parents.push(attachToParent(route, { parentRef, at, listeners }, labelsOf, budget));
       yield;
     } else if (!kind.all.has(name)) {
       // No controller can write a status for a parent that does not exist, so only the problem reports it.
       const message = `${parentRef.kind} ${name} does not exist${hints.of(route.metadata.namespace, parentRef.kind, name, kind.ours.keys())}`;
-      problems.push(resourceProblem(resourceKey(route), [...path, "name"], message, "ReferentNotFound"));
+      problems.push(resourceProblem(resourceKey(route), [...pathOf(at), "name"], message, "ReferentNotFound"));
       yield;
     }
   }
@@ -86,7 +86,7 @@ export function* wantAttachments(
     if (listeners === undefined || first === undefined) continue;
     // A demand above the capacity does not change the shares, so it is not counted further.
     if (budget.wantsAll(route, first) || budget.compare(route, parentRef, listeners.length) !== undefined) continue;
-    const matched = matchListeners(route, parentRef, listeners, index.labelsOf);
+    const matched = matchedListeners(parentRef, route, listeners, index.labelsOf);
     if (matched.kind === "attached") budget.want(route, first, matched.attachments.length);
     yield;
   }
@@ -95,31 +95,55 @@ export function* wantAttachments(
 /** The parent of a parentRef: `listeners` only for one of this controller, `kind` only for a supported kind. */
 function parentOf({ metadata }: AnyRoute, parentRef: ParentRef, gateways: ResolvedGateways) {
   const kind = parentRef.group === gatewayGroup ? gateways.parents.get(parentRef.kind) : undefined;
-  const name = `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`;
+  const name = parentName(parentRef, metadata.namespace);
   return { kind, name, listeners: kind?.ours.get(name) };
 }
 
-interface Parent extends Pick<ParentState, "parentRef" | "path"> {
+const parentName = memoisedWith(({ namespace, name }: ParentRef, own: string): string => `${namespace ?? own}/${name}`);
+
+interface Parent extends Pick<ParentState, "parentRef"> {
+  /** The index of the parentRef. */
+  readonly at: number;
   readonly listeners: readonly ListenerState[];
 }
 
+function pathOf(at: number): FieldPath {
+  return ["spec", "parentRefs", at];
+}
+
+/** The same results while nothing changes on which they depend. */
+const matchedListeners = memoisedWith(
+  (parentRef: ParentRef, route: AnyRoute, listeners: readonly ListenerState[], labels: NamespaceLabels) =>
+    matchListeners(route, parentRef, listeners, labels),
+);
+const acceptingParent = memoisedWith(
+  (attachments: ParentState["attachments"], parentRef: ParentRef, at: number): ParentState => {
+    return { parentRef, path: pathOf(at), attachments, rejection: undefined };
+  },
+);
+const rejectingParent = memoisedWith(
+  (parentRef: ParentRef, at: number, reason: NotAcceptedReason, message: string): ParentState => {
+    const path = pathOf(at);
+    return { parentRef, path, attachments: [], rejection: { reason, message, path } };
+  },
+);
+
 function attachToParent(
   route: AnyRoute,
-  { parentRef, path, listeners }: Parent,
+  { parentRef, at, listeners }: Parent,
   labels: NamespaceLabels,
   budget: AttachmentBudget,
 ): ParentState {
-  const rejected = ({ reason, message }: Pick<Finding<NotAcceptedReason>, "reason" | "message">): ParentState => {
-    return { parentRef, path, attachments: [], rejection: { reason, message, path } };
-  };
+  const rejected = ({ reason, message }: Pick<Finding<NotAcceptedReason>, "reason" | "message">): ParentState =>
+    rejectingParent(parentRef, at, reason, message);
   const uncompared = budget.compare(route, parentRef, listeners.length);
   if (uncompared !== undefined) return rejected(uncompared);
-  const matched = matchListeners(route, parentRef, listeners, labels);
+  const matched = matchedListeners(parentRef, route, listeners, labels);
   if (matched.kind === "rejected") return rejected(matched);
   const { attachments } = matched;
   const [first] = attachments;
   const beyond = first && budget.take(route, first.listener, attachments.length);
-  return beyond === undefined ? { parentRef, path, attachments, rejection: undefined } : rejected(beyond);
+  return beyond === undefined ? acceptingParent(attachments, parentRef, at) : rejected(beyond);
 }
 
 /** The listeners to which a parentRef attaches a route, or why there is none. */

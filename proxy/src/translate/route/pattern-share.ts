@@ -9,7 +9,7 @@ import { patternSize } from "../../regex/pattern.ts";
 import { eachObject } from "../each-object.ts";
 import { fairShares } from "../fair-share.ts";
 import type { Finding } from "../status/finding.ts";
-import { memoised } from "../memoised.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import { routeOf, type RouteState } from "./routes.ts";
 import { isServed, type RuleState } from "./rules.ts";
 

@@ -3,6 +3,7 @@
  * operators. The owner of a route reads its status, which therefore names no route of another namespace (docs/adr/0019).
  * Operators see all names.
  */
+import { isDeepStrictEqual } from "node:util";
 import { redactPath } from "@gatewayproxy/runtime/redaction";
 import { type RouteKind, routeKind, routeName, routeTitle } from "@gatewayproxy/runtime/route-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
@@ -18,11 +19,12 @@ import type {
   ListenerConflicts,
   RuleReach,
 } from "../../routing/conflicts/findings.ts";
+import type { PathRules } from "../../routing/path-rules.ts";
 import { findRouteConflicts } from "../../routing/route-conflicts.ts";
 import type { TranslationContext } from "../context.ts";
 import type { Attachment } from "./attachment.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
-import { memoised } from "../memoised.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import { type AttachedRoute, keyOfRoute, type RoutesByListener, type RouteState } from "./routes.ts";
 
 /** A rule that loses requests, as operators see it. */
@@ -109,13 +111,40 @@ export function* resolveConflicts(
       routes: (routes.get(key) ?? []).map(conflictRouteOf),
     };
   });
-  // A route may have many listeners.
+  const found = yield* conflictsOf(gateways, listeners, pathRules);
   const states = new Set<RouteState>();
+  if (found.byListener.size === 0) return new ResolvedConflicts(found, states);
+  // A route may have many listeners.
   for (const attached of routes.values()) {
     for (const { state } of attached) states.add(state);
     yield;
   }
-  return new ResolvedConflicts(yield* findRouteConflicts(listeners, pathRules), states);
+  return new ResolvedConflicts(found, states);
+}
+
+interface KnownConflicts {
+  readonly listeners: readonly ConflictListener[];
+  readonly pathRules: PathRules;
+  readonly found: FoundConflicts;
+}
+
+/** The last conflicts, by the first Gateway. */
+const knownConflicts = new WeakMap<GatewayState, KnownConflicts>();
+
+/** Returns the last conflicts if the listeners have equal routes: most changes concern neither a match nor a hostname. */
+function* conflictsOf(
+  [first]: readonly GatewayState[],
+  listeners: readonly ConflictListener[],
+  pathRules: PathRules,
+): Steps<FoundConflicts> {
+  const known = first && knownConflicts.get(first);
+  // Unchanged routes are identical values, so few are compared.
+  if (known !== undefined && known.pathRules === pathRules && isDeepStrictEqual(known.listeners, listeners)) {
+    return known.found;
+  }
+  const found = yield* findRouteConflicts(listeners, pathRules);
+  if (first !== undefined) knownConflicts.set(first, { listeners, pathRules, found });
+  return found;
 }
 
 /** By the hostnames of an attachment, which belong to one route. */
@@ -133,7 +162,7 @@ function conflictRouteOf({ state: { route, rules }, attachment: { hostnames } }:
 }
 
 /** Returns the same object for the same rules, so that the matches of a route are read once for several listeners. */
-const matchesOf = memoised((rules: RouteState["rules"]) => rules.map(({ rule }) => rule));
+const matchesOf = memoised((rules: RouteState["rules"]) => rules.map(({ rule: { matches } }) => ({ matches })));
 
 /** The conflicts of all routes, described for the owner of each and for operators. */
 export class ResolvedConflicts {

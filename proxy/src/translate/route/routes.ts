@@ -10,6 +10,7 @@ import type { TranslationContext } from "../context.ts";
 import { eachObject, eachObjectInSteps, itself } from "../each-object.ts";
 import type { ResolvedGateways } from "../gateway/gateways.ts";
 import { sortByAge } from "../index/object-names.ts";
+import { memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
 import { backendRefsOf } from "../reference/references.ts";
 import { KindConflicts } from "./kind-conflicts.ts";
 import { isServed, type RuleResource, type RuleState, translateRule } from "./rules.ts";
@@ -48,6 +49,8 @@ export function* resolveRoutes(
   const problems: ResourceProblem[] = [];
   const budget = new AttachmentBudget(context.placeOf);
   const sorted = sortByAge(routesOf(context.index.resources));
+  const { HTTPRoute, GRPCRoute } = context.index.resources;
+  const mixesKinds = HTTPRoute.length > 0 && GRPCRoute.length > 0;
   const conflicts = new KindConflicts();
   yield* eachObjectInSteps(sorted, itself, function* (route): Steps<void> {
     for (const ref of backendRefsOf(route)) {
@@ -69,16 +72,35 @@ export function* resolveRoutes(
       yield;
     }
     if (isStreamRoute(route)) {
-      return { route, parents: attached.parents, rules: translateStreamRules(references, route), isSupported: true };
+      const rules = sameList(translateStreamRules(references, route));
+      return streamState(route, sameList(attached.parents), rules);
     }
-    const rules = yield* mapInSteps(rulesOf(route).entries(), ([index, rule]) =>
-      translateRule(references, route, index, rule),
+    const rules = sameList(
+      yield* mapInSteps(rulesOf(route).entries(), ([index, rule]) => translateRule(references, route, index, rule)),
     );
     const isSupported = rules.some(isServed);
-    return { route, parents: conflicts.resolve(route, attached.parents, isSupported), rules, isSupported };
+    const parents = mixesKinds ? conflicts.resolve(route, attached.parents, isSupported) : attached.parents;
+    return routeState(route, sameList(parents), rules, isSupported);
   });
   return { routes: states.filter(isRequestState), streams: states.filter(isStreamState), problems };
 }
+
+/** The same state while nothing changes on which it depends. */
+const routeState = memoisedWith(
+  (
+    route: RouteResource,
+    parents: RouteState["parents"],
+    rules: RouteState["rules"],
+    isSupported: boolean,
+  ): RouteState => ({ route, parents, rules, isSupported }),
+);
+const streamState = memoisedWith(
+  (
+    route: StreamRouteState["route"],
+    parents: StreamRouteState["parents"],
+    rules: StreamRouteState["rules"],
+  ): StreamRouteState => ({ route, parents, rules, isSupported: true }),
+);
 
 /** Whether the state of a route is that of a stream route. */
 export function isStreamState(state: AnyRouteState): state is StreamRouteState {
@@ -140,9 +162,7 @@ export function* routesByListener<State extends AnyRouteState>(
 export const routeOf = ({ route }: { readonly route: AnyRoute }): AnyRoute => route;
 
 /** Returns the key of a route in the snapshot (`routeKey`). */
-export function keyOfRoute({ kind, metadata }: AnyRoute): string {
-  return routeKey(kind, metadata);
-}
+export const keyOfRoute: (route: AnyRoute) => string = memoised(({ kind, metadata }) => routeKey(kind, metadata));
 
 /** Returns the states of each route by its key. */
 export function indexRoutes(routes: readonly AnyRouteState[]): ReadonlyMap<string, readonly AnyRouteState[]> {

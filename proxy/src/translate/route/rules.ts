@@ -12,6 +12,8 @@ import type { Match } from "../../ir/match.ts";
 import type { Backend, BackendRef, RouteRule } from "../../ir/snapshot.ts";
 import type { BackendReferences } from "../backend/backends.ts";
 import type { BackendResolution } from "../backend/service-backend.ts";
+import { memoisedWith } from "@gatewayproxy/runtime/memoised";
+import { refsOfRule } from "../reference/references.ts";
 import { type FilterPlace, translateFilters } from "./filters/filter-list.ts";
 import { type Finding, findingOfReference, type Found } from "../status/finding.ts";
 import { findingsOf, type FindingOf } from "../status/findings-table.ts";
@@ -38,36 +40,69 @@ export function isServed({ findings }: Pick<RuleState, "findings">): boolean {
 /** A rule of a route of any kind. */
 export type RuleResource = RouteResource["spec"]["rules"][number];
 
-/** Translates a rule. @param index of the rule in the route. */
+/** Translates a rule. Returns the same state while nothing changes on which it depends. @param index of the rule in the route. */
 export function translateRule(
   references: BackendReferences,
   route: RouteResource,
   index: number,
   rule: RuleResource,
 ): RuleState {
-  const path: FieldPath = ["spec", "rules", index];
-  const place: FilterPlace = { path: [...path, "filters"], before: [], kind: "rule" };
-  const resolve: ResolveBackend = (ref) => references.resolve(route, ref);
-  const filters = translateFilters(rule.filters, place, resolve);
-  const refs = rule.backendRefs.map((ref, at) => translateRef(rule, ref, [...path, "backendRefs", at], resolve));
-  const parts = [filters, ...refs];
-  const findings = [...parts.flatMap((part) => part.findings), ...unsupportedFields(rule, path)];
-  const isValid = findingsOf("Rule", "Accepted", findings).length === 0;
-  const { timeouts, retry } = { timeouts: undefined, retry: undefined, ...rule };
-  return {
-    rule: {
-      key: `${routeKey(route.kind, route.metadata)}/${rule.name ?? index}`,
-      ...(rule.name === undefined ? {} : { name: rule.name }),
-      matches: matchesOf(route, index),
-      filters: isValid ? filters.value : [],
-      backendRefs: isValid ? refs.map(({ value }) => value) : [],
-      ...(timeouts === undefined ? {} : { timeouts: translateTimeouts(timeouts) }),
-      ...(retry === undefined ? {} : { retry: translateRetry(retry) }),
-    },
-    backends: isValid ? references.withProviders(parts.flatMap(({ backends }) => backends)) : [],
-    findings,
-  };
+  const resolutions = refsOfRule(rule).map((ref) => references.resolve(route, ref));
+  const providers = resolutions.map((resolution) => references.providersOf(resolution));
+  return translated(rule, route, index, ...resolutions, ...providers);
 }
+
+/** @param inputs the resolutions of the references of the rule, in their order; then the providers of each. */
+const translated = memoisedWith(
+  (
+    rule: RuleResource,
+    route: RouteResource,
+    index: number,
+    ...inputs: readonly (BackendResolution | readonly Backend[] | undefined)[]
+  ): RuleState => {
+    const refs = refsOfRule(rule);
+    // The first inputs are the resolutions, one for each reference.
+    const resolutions = new Map(refs.map((ref, at) => [ref, inputs[at] as BackendResolution]));
+    const providers = new Map(
+      refs.map((ref, at) => {
+        const resolution = resolutions.get(ref);
+        return [resolution && "value" in resolution ? resolution.value : undefined, inputs[refs.length + at]] as const;
+      }),
+    );
+    const path: FieldPath = ["spec", "rules", index];
+    const place: FilterPlace = { path: [...path, "filters"], before: [], kind: "rule" };
+    const resolve: ResolveBackend = (ref) => {
+      const resolution = resolutions.get(ref);
+      if (resolution === undefined)
+        throw new Error(`a reference of rule ${index} is not one of those that were resolved`);
+      return resolution;
+    };
+    const filters = translateFilters(rule.filters, place, resolve);
+    const backendRefs = rule.backendRefs.map((ref, at) =>
+      translateRef(rule, ref, [...path, "backendRefs", at], resolve),
+    );
+    const parts = [filters, ...backendRefs];
+    const findings = [...parts.flatMap((part) => part.findings), ...unsupportedFields(rule, path)];
+    const isValid = findingsOf("Rule", "Accepted", findings).length === 0;
+    const backends = parts.flatMap((part) => part.backends);
+    // The providers are Backends, as the only inputs that are lists.
+    const ofLists = backends.flatMap((backend) => (providers.get(backend) ?? []) as readonly Backend[]);
+    const { timeouts, retry } = { timeouts: undefined, retry: undefined, ...rule };
+    return {
+      rule: {
+        key: `${routeKey(route.kind, route.metadata)}/${rule.name ?? index}`,
+        ...(rule.name === undefined ? {} : { name: rule.name }),
+        matches: matchesOf(route, index),
+        filters: isValid ? filters.value : [],
+        backendRefs: isValid ? backendRefs.map(({ value }) => value) : [],
+        ...(timeouts === undefined ? {} : { timeouts: translateTimeouts(timeouts) }),
+        ...(retry === undefined ? {} : { retry: translateRetry(retry) }),
+      },
+      backends: isValid ? [...backends, ...ofLists] : [],
+      findings,
+    };
+  },
+);
 
 function matchesOf(route: RouteResource, index: number): readonly Match[] {
   return route.kind === "HTTPRoute"

@@ -74,7 +74,8 @@ test("limits of a route that is wrongly reported as unreachable stay in force", 
   expect(problems).toEqual([]);
   const right = translate(resources);
   wrong.isOn = true;
-  const misled = translate(resources);
+  // Other values, for which no conflicts are known.
+  const misled = translate(structuredClone(resources));
   // The report reaches the status.
   expect(JSON.stringify(right.statuses.proxyPolicies)).not.toContain("Shadowed");
   expect(JSON.stringify(misled.statuses.proxyPolicies)).toContain("Shadowed");

@@ -8,7 +8,7 @@ import { eachObject } from "../each-object.ts";
 import { conditionFrom, joinMessages } from "./finding.ts";
 import { findingsOf, findingsWithoutEffect } from "./findings-table.ts";
 import { compareText, nameKey } from "../index/object-names.ts";
-import { memoised } from "../memoised.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { IsPermitted } from "../reference/reference-grants.ts";
 import { permittedReferents, referencesOfRoute } from "../reference/references.ts";
 import { type AnyRouteState, routeOf } from "../route/routes.ts";

@@ -6,6 +6,7 @@ import type { BackendState } from "../backend/backend-resource.ts";
 import type { TlsPolicyState } from "../backend/backend-tls.ts";
 import type { TranslationContext } from "../context.ts";
 import { eachObject } from "../each-object.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import { classFindings, ourClasses } from "../gateway/gateway-classes.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
 import type { PolicyState } from "../policy/policies.ts";
@@ -52,7 +53,8 @@ function* findingsByObject(
     }
   }
   for (const { route, parents, rules } of [...routes, ...streams]) {
-    yield { object: route, findings: [...rejections(parents), ...rules.flatMap(({ findings }) => findings)] };
+    const findings = [...rejections(parents), ...findingsOfRules(rules)];
+    if (findings.length > 0) yield { object: route, findings };
   }
   for (const { policy, targets, findings } of tlsPolicies) {
     yield { object: policy, findings: [...rejections(targets), ...findings] };
@@ -62,6 +64,10 @@ function* findingsByObject(
   }
   for (const { resource, findings } of backends) yield { object: resource, findings };
 }
+
+const findingsOfRules = memoised((rules: readonly { readonly findings: readonly Finding[] }[]) =>
+  rules.flatMap(({ findings }) => findings),
+);
 
 function rejections(places: readonly { readonly rejection: Finding | undefined }[]): readonly Finding[] {
   return places.flatMap(({ rejection }) => rejection ?? []);

@@ -9,6 +9,7 @@ import { listSome } from "@gatewayproxy/runtime/bounded-text";
 import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
 import { findingsOf, findingsWithoutEffect } from "./findings-table.ts";
 import { nameKey } from "../index/object-names.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import { decisionOf, isWhollyShadowed, type ResolvedConflicts } from "../route/route-conflicts.ts";
 import { type AnyRouteState, routeOf, type RouteState } from "../route/routes.ts";
 import type { StreamConflicts } from "../route/stream-conflicts.ts";
@@ -25,25 +26,40 @@ export function* routeStatuses<State extends AnyRouteState>(
   conflictConditions: ConflictConditions<State>,
 ): Steps<RouteStatus[]> {
   const ofKind = states.filter(({ route }) => route.kind === kind);
-  const parents = yield* eachObject(ofKind, routeOf, (state) => {
-    return { route: state.route, own: parentStatuses(state, conflictConditions) };
-  });
-  return Array.from(Map.groupBy(parents, ({ route }) => nameKey(route)).values(), (ofRoute) => {
-    const { namespace = "", name = "" } = ofRoute[0]?.route.metadata ?? {};
-    return { namespace, name, parents: ofRoute.flatMap(({ own }) => own) };
-  });
+  const statuses = yield* eachObject(ofKind, routeOf, (state) => statusOf(state, conflictConditions));
+  const byName = new Map<string, RouteStatus>();
+  for (const [index, status] of statuses.entries()) {
+    const { route } = ofKind[index] ?? {};
+    const name = route === undefined ? "" : nameKey(route);
+    const before = byName.get(name);
+    byName.set(name, before === undefined ? status : { ...status, parents: [...before.parents, ...status.parents] });
+  }
+  return [...byName.values()];
 }
 
-function parentStatuses<State extends AnyRouteState>(
+/** Returns the status of a route by one of its states. */
+function statusOf<State extends AnyRouteState>(
   state: State,
   conflictConditions: ConflictConditions<State>,
-): RouteStatus["parents"] {
+): RouteStatus {
+  const losses = state.parents.map((parent) => conflictConditions(state, parent));
+  // Few routes lose anything. The status of the others depends on nothing else.
+  return losses.some((conditions) => conditions.length > 0) ? statusWith(state, losses) : statusWithoutLosses(state);
+}
+
+/** Returns the same status for the same state. */
+const statusWithoutLosses = memoised((state: AnyRouteState): RouteStatus => statusWith(state, []));
+
+/** @param losses the conditions of each parent for what the route loses there. */
+function statusWith(state: AnyRouteState, losses: readonly (readonly RouteCondition[])[]): RouteStatus {
+  const { namespace, name } = state.route.metadata;
   const resolved = resolvedCondition(state);
-  return state.parents.map((parent) => ({
+  const parents = state.parents.map((parent, index) => ({
     parentRef: parent.parentRef,
     controllerName,
-    conditions: [...routeConditions(state, parent, resolved), ...conflictConditions(state, parent)],
+    conditions: [...routeConditions(state, parent, resolved), ...(losses[index] ?? [])],
   }));
+  return { namespace, name, parents };
 }
 
 /** Returns why a parent does not accept the route. No parent accepts a route without a valid rule. */

@@ -10,7 +10,7 @@ import type { ResolvedConflicts } from "../route/route-conflicts.ts";
 import type { ListenerRoutes } from "../route/routes.ts";
 import type { StreamConflicts } from "../route/stream-conflicts.ts";
 import { backendStatus } from "./backend-status.ts";
-import { backendTlsPolicyStatus, gatewaysByService } from "./backend-tls-status.ts";
+import { backendTlsPolicyStatus, type GatewaysByService, gatewaysByService } from "./backend-tls-status.ts";
 import { gatewayStatus } from "./gateway-status.ts";
 import { listenerSetStatus } from "./listener-set-status.ts";
 import { policyStatus } from "./policy-status.ts";
@@ -30,7 +30,8 @@ export function* statusesOf(
   attached: ListenerRoutes,
   { conflicts, streamConflicts }: RouteConflictsOfAll,
 ): Steps<Statuses> {
-  const users = yield* gatewaysByService([...routes, ...streams], index.isPermitted);
+  const users: GatewaysByService =
+    tlsPolicies.length === 0 ? new Map() : yield* gatewaysByService([...routes, ...streams], index.isPermitted);
   const requestLosses = requestConflictConditions(conflicts);
   const streamLosses = streamConflictConditions(streamConflicts);
   const ofSets = yield* eachObject(gateways, gatewayOf, (state) =>

@@ -1,0 +1,70 @@
+/**
+ * Values that are kept from one computation to the next, so that a computation costs what has changed. A value depends only on
+ * immutable objects, which are compared by identity, so it is the same as if it were computed again.
+ */
+import { isDeepStrictEqual } from "node:util";
+
+/** Returns a function that computes its value for an immutable object once, and keeps it as long as the object. */
+export function memoised<Key extends WeakKey, Value>(compute: (key: Key) => Value): (key: Key) => Value {
+  const known = new WeakMap<Key, { readonly value: Value }>();
+  return (key) => {
+    const found = known.get(key);
+    if (found !== undefined) return found.value;
+    const value = compute(key);
+    known.set(key, { value });
+    return value;
+  };
+}
+
+/**
+ * Returns a function that computes its value for an immutable object and further inputs, and keeps the last value of each
+ * object: it is computed again only if one of the inputs is not the same as before.
+ */
+export function memoisedWith<Key extends WeakKey, Inputs extends readonly unknown[], Value>(
+  compute: (key: Key, ...inputs: Inputs) => Value,
+): (key: Key, ...inputs: Inputs) => Value {
+  const known = new WeakMap<Key, { readonly inputs: Inputs; readonly value: Value }>();
+  return (key, ...inputs) => {
+    const found = known.get(key);
+    if (found !== undefined && hasSameItems(found.inputs, inputs)) return found.value;
+    const value = compute(key, ...inputs);
+    known.set(key, { inputs, value });
+    return value;
+  };
+}
+
+/**
+ * Returns a function that keeps the last value of each object, and returns it instead of an equal one, so that what is
+ * memoised for the value stays.
+ */
+export function keepingEqual<Key extends WeakKey, Value>(): (key: Key, value: Value) => Value {
+  const known = new WeakMap<Key, { readonly value: Value }>();
+  return (key, value) => {
+    const found = known.get(key);
+    if (found !== undefined && isDeepStrictEqual(found.value, value)) return found.value;
+    known.set(key, { value });
+    return value;
+  };
+}
+
+/** The last list that began with an object. */
+const lists = new WeakMap<object, readonly object[]>();
+const emptyList: readonly never[] = [];
+
+/** Returns an earlier list with the same items if there is one, so that what is memoised for the list stays. */
+export function sameList<Item extends object>(list: readonly Item[]): readonly Item[] {
+  const [first] = list;
+  if (first === undefined) return emptyList;
+  const known = lists.get(first);
+  // A list with the same items is of the same type.
+  if (known !== undefined && hasSameItems(known, list)) return known as readonly Item[];
+  lists.set(first, list);
+  return list;
+}
+
+/** Whether two lists have the same items in the same order, by identity. */
+export function hasSameItems(a: readonly unknown[], b: readonly unknown[]): boolean {
+  if (a.length !== b.length) return false;
+  for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false;
+  return true;
+}
