@@ -67,8 +67,8 @@ test("rules that have not changed are not sent again, and stay the same object",
   const { snapshot: after, sent } = receiver.receive(pack(snapshotOf(2, "r", "t")));
   expect(rulesOf(after, 1, 0)).toBe(rulesOf(before, 0, 0));
   expect(rulesOf(after, 1, 1)).toEqual(route("t").rules);
-  // The rules of one route, and two listeners.
-  expect(sent).toBe(3);
+  // The rules of one route, the page of it, and two listeners.
+  expect(sent).toBe(4);
 });
 
 test("authorities and certificates that are named several times are one part, and one object", () => {

@@ -7,6 +7,7 @@
  */
 import { hash } from "node:crypto";
 import type { Steps } from "@gatewayproxy/runtime/steps";
+import { memoised, sameList } from "@gatewayproxy/runtime/memoised";
 import type { ApiKeys, Authentication, TokenIssuer } from "../ir/authentication.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
@@ -34,6 +35,7 @@ export type PartKey = string;
 export interface SnapshotFrame {
   readonly generation: number;
   readonly binds: readonly FrameBind[];
+  /** Pages, each a list of the keys of backends. */
   readonly backends: readonly PartKey[];
 }
 
@@ -50,8 +52,9 @@ export interface PackedSnapshot {
   readonly parts: ReadonlyMap<PartKey, string>;
 }
 
+/** `routes` are the keys of pages, each a list of `PackedRoute`. */
 interface PackedListener extends Omit<Listener, "routes" | "tls"> {
-  readonly routes: readonly PackedRoute[];
+  readonly routes: readonly PartKey[];
   readonly tls?: PackedListenerTls;
 }
 
@@ -119,26 +122,32 @@ interface PackedGlobalLimit extends Omit<GlobalLimit, "descriptors" | "fallback"
   readonly fallback: PartKey;
 }
 
-/** Packs a snapshot, in steps of one part each. */
+/** Packs a snapshot, in steps of one page each. What has not changed since the last snapshot is not packed again. */
 export function* packSnapshot({ generation, binds, backends }: Snapshot): Steps<PackedSnapshot> {
-  const packer = new Packer();
+  const parts = new Map<PartKey, string>();
+  const add = ({ key, text, uses }: Part): PartKey => {
+    if (parts.has(key)) return key;
+    for (const part of uses) add(part);
+    parts.set(key, text);
+    return key;
+  };
   const frameBinds: FrameBind[] = [];
   for (const { listeners, streams, ...bind } of binds) {
     const keys: PartKey[] = [];
-    for (const listener of listeners) keys.push(yield* packer.listener(listener));
+    for (const listener of listeners) keys.push(add(yield* listenerPart(listener)));
     const streamKeys: PartKey[] = [];
     for (const listener of streams ?? []) {
-      streamKeys.push(packer.streamListener(listener));
+      streamKeys.push(add(streamListenerPart(listener)));
       yield;
     }
     frameBinds.push({ ...bind, listeners: keys, ...(streams !== undefined && { streams: streamKeys }) });
   }
   const backendKeys: PartKey[] = [];
-  for (const backend of Object.values(backends)) {
-    backendKeys.push(packer.backend(backend));
+  for (const page of pagesOf(Object.values(backends), endsPageOfBackends)) {
+    backendKeys.push(add(backendsPart(page)));
     yield;
   }
-  return { frame: { generation, binds: frameBinds, backends: backendKeys }, parts: packer.parts };
+  return { frame: { generation, binds: frameBinds, backends: backendKeys }, parts };
 }
 
 /** Whether two snapshots are equal except for their generations. */
@@ -146,154 +155,198 @@ export function isSameFrame(a: SnapshotFrame, b: SnapshotFrame): boolean {
   return JSON.stringify([a.binds, a.backends]) === JSON.stringify([b.binds, b.backends]);
 }
 
-class Packer {
-  readonly parts = new Map<PartKey, string>();
-  /** The keys of parts by their original values, because translation uses the same lists in many places. */
-  readonly #keys = new Map<object | string, PartKey>();
-  /** The limits of a policy at a target, by the first of them. */
-  readonly #limitsOf = new Map<LocalLimit, { readonly limits: readonly LocalLimit[]; readonly key: PartKey }>();
-
-  #part(value: object | string): PartKey {
-    const text = JSON.stringify(value);
-    const key = hash("sha256", text, "base64");
-    if (!this.parts.has(key)) this.parts.set(key, text);
-    return key;
-  }
-
-  /** Returns the key of a value that occurs in many places. */
-  #shared(value: object | string): PartKey {
-    const key = this.#keys.get(value) ?? this.#part(value);
-    this.#keys.set(value, key);
-    return key;
-  }
-
-  /** Returns the key of a list of keys of texts, because a text may be in many lists. */
-  #texts(texts: readonly string[]): PartKey {
-    return this.#part(texts.map((text) => this.#shared(text)));
-  }
-
-  backend({ tls, ...backend }: Backend): PartKey {
-    if (tls === undefined) return this.#part(backend satisfies PackedBackend);
-    const { authorities, clientCertificate, ...rest } = tls;
-    return this.#part({
-      ...backend,
-      tls: {
-        ...rest,
-        ...(authorities !== undefined && { authorities: this.#texts(authorities) }),
-        ...(clientCertificate !== undefined && { clientCertificate: this.#shared(clientCertificate) }),
-      },
-    } satisfies PackedBackend);
-  }
-
-  *listener({ routes, tls, ...listener }: Listener): Steps<PartKey> {
-    const packed: PackedRoute[] = [];
-    for (const { rules, ...route } of routes) {
-      packed.push({ ...route, rules: this.#rules(rules) });
-      yield;
-    }
-    return this.#part({
-      ...listener,
-      ...(tls !== undefined && { tls: this.#listenerTls(tls) }),
-      routes: packed,
-    } satisfies PackedListener);
-  }
-
-  streamListener({ routes, tls, ...listener }: StreamListener): PartKey {
-    return this.#part({
-      ...listener,
-      ...(tls !== undefined && { tls: this.#listenerTls(tls) }),
-      routes: routes.map(({ limits, ...route }) => ({ ...route, limits: this.#limits(limits) })),
-    } satisfies PackedStreamListener);
-  }
-
-  #listenerTls({ certificates, clientValidation, ...tls }: ListenerTls): PackedListenerTls {
-    return {
-      ...tls,
-      certificates: certificates.map((certificate) => this.#shared(certificate)),
-      ...(clientValidation !== undefined && {
-        clientValidation: { ...clientValidation, authorities: this.#texts(clientValidation.authorities) },
-      }),
-    };
-  }
-
-  #rules(rules: Route["rules"]): PartKey {
-    const existing = this.#keys.get(rules);
-    if (existing !== undefined) return existing;
-    const packed = rules.map(({ authentication, limits, globalLimits, ...rule }): PackedRule => {
-      return {
-        ...rule,
-        ...(authentication !== undefined && {
-          authentication: this.#once(authentication, () => authentication.map((each) => this.#authentication(each))),
-        }),
-        limits: this.#limits(limits),
-        ...(globalLimits !== undefined && {
-          globalLimits: this.#once(globalLimits, () => globalLimits.map((limit) => this.#globalLimit(limit))),
-        }),
-      };
-    });
-    const key = this.#part(packed);
-    this.#keys.set(rules, key);
-    return key;
-  }
-
-  #authentication(authentication: Authentication): PartKey {
-    return this.#once(authentication, (): PackedAuthentication => {
-      const { issuers, apiKeys, ...rest } = authentication;
-      return {
-        ...rest,
-        issuers: this.#shared(issuers),
-        ...(apiKeys !== undefined && { apiKeys: this.#shared(apiKeys) }),
-      };
-    });
-  }
-
-  #limits(limits: readonly LocalLimit[]): PartKey {
-    return this.#once(limits, () => limitsByTarget(limits).map((group) => this.#limitsOfTarget(group)));
-  }
-
-  #limitsOfTarget(limits: readonly LocalLimit[]): PartKey {
-    const [first] = limits;
-    const existing = first && this.#limitsOf.get(first);
-    if (existing?.limits.length === limits.length && existing.limits.every((limit, at) => limit === limits[at])) {
-      return existing.key;
-    }
-    const counters: string[] = [];
-    const entries: PackedEntry[] = [];
-    let targetOfAll = "";
-    for (const { target, counter, key, denied, ...entry } of limits) {
-      targetOfAll = target;
-      counters.push(counter);
-      entries.push({
-        ...entry,
-        ...(key !== undefined && { key: this.#shared(key) }),
-        ...(denied !== undefined && { denied: this.#shared(denied) }),
-      });
-    }
-    const part: PackedLimits = { target: targetOfAll, counters, entries: this.#part(entries) };
-    const packed = { limits, key: this.#part(part) };
-    if (first !== undefined) this.#limitsOf.set(first, packed);
-    return packed.key;
-  }
-
-  #globalLimit(limit: GlobalLimit): PartKey {
-    return this.#once(limit, (): PackedGlobalLimit => {
-      const { descriptors, fallback, denied, ...rest } = limit;
-      return {
-        ...rest,
-        ...(denied !== undefined && { denied: this.#shared(denied) }),
-        descriptors: this.#shared(descriptors),
-        fallback: this.#limits(fallback),
-      };
-    });
-  }
-
-  /** Returns the key of a value, and packs it at the first call only. */
-  #once(value: object, pack: () => object): PartKey {
-    const key = this.#keys.get(value) ?? this.#part(pack());
-    this.#keys.set(value, key);
-    return key;
-  }
+/** A part, and those to which it refers. */
+interface Part {
+  readonly key: PartKey;
+  readonly text: string;
+  readonly uses: readonly Part[];
 }
+
+function partOf(value: object | string, uses: readonly Part[] = []): Part {
+  const text = JSON.stringify(value);
+  return { key: hash("sha256", text, "base64"), text, uses };
+}
+
+function keysOf(parts: readonly Part[]): readonly PartKey[] {
+  return parts.map(({ key }) => key);
+}
+
+/** Returns the part of a list of the keys of parts. */
+function listPart(parts: readonly Part[]): Part {
+  return partOf(keysOf(parts), parts);
+}
+
+/** The parts of values without parts of their own. Translation uses the same object in many places. */
+const plainPart = memoised((value: object) => partOf(value));
+/** The parts of texts, which may be in many lists. */
+const textsPart = memoised((texts: readonly string[]) => listPart(texts.map((text) => partOf(text))));
+
+/** Whether a page ends behind an item with this key: on average, each 32nd. */
+function endsPageBehind(key: string): boolean {
+  return Number.parseInt(hash("sha256", key).slice(0, 2), 16) < 8;
+}
+const endsPageOfRoutes = memoised(({ key }: Route) => endsPageBehind(key));
+const endsPageOfBackends = memoised(({ key }: Backend) => endsPageBehind(key));
+
+/**
+ * Divides a list into pages. Where a page ends depends only on the items, so that an item that is added or removed changes one
+ * page. Returns the same list for the same page.
+ */
+function* pagesOf<Item extends object>(
+  items: readonly Item[],
+  endsPage: (item: Item) => boolean,
+): Generator<readonly Item[]> {
+  let page: Item[] = [];
+  for (const item of items) {
+    page.push(item);
+    if (!endsPage(item)) continue;
+    yield sameList(page);
+    page = [];
+  }
+  if (page.length > 0) yield sameList(page);
+}
+
+const backendPart = memoised(({ tls, ...backend }: Backend): Part => {
+  if (tls === undefined) return partOf(backend satisfies PackedBackend);
+  const { authorities, clientCertificate, ...rest } = tls;
+  const texts = authorities && textsPart(authorities);
+  const certificate = clientCertificate && plainPart(clientCertificate);
+  const packed: PackedBackend = {
+    ...backend,
+    tls: {
+      ...rest,
+      ...(texts !== undefined && { authorities: texts.key }),
+      ...(certificate !== undefined && { clientCertificate: certificate.key }),
+    },
+  };
+  return partOf(
+    packed,
+    [texts, certificate].filter((part) => part !== undefined),
+  );
+});
+
+const backendsPart = memoised((page: readonly Backend[]) => listPart(page.map(backendPart)));
+
+function* listenerPart({ routes, tls, ...listener }: Listener): Steps<Part> {
+  const pages: Part[] = [];
+  for (const page of pagesOf(routes, endsPageOfRoutes)) {
+    pages.push(routesPart(page));
+    yield;
+  }
+  const packedTls = tls && packTls(tls);
+  const packed: PackedListener = {
+    ...listener,
+    ...(packedTls !== undefined && { tls: packedTls.packed }),
+    routes: keysOf(pages),
+  };
+  return partOf(packed, [...pages, ...(packedTls?.uses ?? [])]);
+}
+
+const routesPart = memoised((page: readonly Route[]): Part => {
+  const rules = page.map((route) => rulesPart(route.rules));
+  const packed = page.map(({ rules: _, ...route }, at): PackedRoute => ({ ...route, rules: rules[at]?.key ?? "" }));
+  return partOf(packed, rules);
+});
+
+const streamListenerPart = memoised(({ routes, tls, ...listener }: StreamListener): Part => {
+  const limits = routes.map((route) => limitsPart(route.limits));
+  const packedTls = tls && packTls(tls);
+  const packed: PackedStreamListener = {
+    ...listener,
+    ...(packedTls !== undefined && { tls: packedTls.packed }),
+    routes: routes.map(({ limits: _, ...route }, at) => ({ ...route, limits: limits[at]?.key ?? "" })),
+  };
+  return partOf(packed, [...limits, ...(packedTls?.uses ?? [])]);
+});
+
+const packTls = memoised(
+  ({
+    certificates,
+    clientValidation,
+    ...tls
+  }: ListenerTls): { readonly packed: PackedListenerTls; readonly uses: readonly Part[] } => {
+    const ofCertificates = certificates.map(plainPart);
+    const authorities = clientValidation && textsPart(clientValidation.authorities);
+    const packed: PackedListenerTls = {
+      ...tls,
+      certificates: keysOf(ofCertificates),
+      ...(clientValidation !== undefined &&
+        authorities !== undefined && { clientValidation: { ...clientValidation, authorities: authorities.key } }),
+    };
+    return { packed, uses: [...ofCertificates, ...(authorities === undefined ? [] : [authorities])] };
+  },
+);
+
+const rulesPart = memoised((rules: Route["rules"]): Part => {
+  const uses: Part[] = [];
+  const use = (part: Part): PartKey => {
+    uses.push(part);
+    return part.key;
+  };
+  const packed = rules.map(({ authentication, limits, globalLimits, ...rule }): PackedRule => {
+    return {
+      ...rule,
+      ...(authentication !== undefined && { authentication: use(authenticationsPart(authentication)) }),
+      limits: use(limitsPart(limits)),
+      ...(globalLimits !== undefined && { globalLimits: use(globalLimitsPart(globalLimits)) }),
+    };
+  });
+  return partOf(packed, uses);
+});
+
+const authenticationsPart = memoised((all: readonly Authentication[]) => listPart(all.map(authenticationPart)));
+
+const authenticationPart = memoised(({ issuers, apiKeys, ...rest }: Authentication): Part => {
+  const ofIssuers = plainPart(issuers);
+  const ofKeys = apiKeys && plainPart(apiKeys);
+  const packed: PackedAuthentication = {
+    ...rest,
+    issuers: ofIssuers.key,
+    ...(ofKeys !== undefined && { apiKeys: ofKeys.key }),
+  };
+  return partOf(packed, [ofIssuers, ...(ofKeys === undefined ? [] : [ofKeys])]);
+});
+
+/** Most lists are of no limits, and a list for each rule. */
+const limitsPart = memoised((limits: readonly LocalLimit[]) =>
+  listPart(limitsByTarget(limits).map((group) => limitsOfTargetPart(sameList(group)))),
+);
+
+const limitsOfTargetPart = memoised((limits: readonly LocalLimit[]): Part => {
+  const uses: Part[] = [];
+  const use = (part: Part): PartKey => {
+    uses.push(part);
+    return part.key;
+  };
+  const entries = limits.map(({ target: _, counter: __, key, denied, ...entry }): PackedEntry => {
+    return {
+      ...entry,
+      ...(key !== undefined && { key: use(partOf(key)) }),
+      ...(denied !== undefined && { denied: use(plainPart(denied)) }),
+    };
+  });
+  const packed: PackedLimits = {
+    target: limits.at(-1)?.target ?? "",
+    counters: limits.map(({ counter }) => counter),
+    entries: use(partOf(entries, [...uses])),
+  };
+  return partOf(packed, uses);
+});
+
+const globalLimitsPart = memoised((limits: readonly GlobalLimit[]) => listPart(limits.map(globalLimitPart)));
+
+const globalLimitPart = memoised(({ descriptors, fallback, denied, ...rest }: GlobalLimit): Part => {
+  const ofDescriptors = plainPart(descriptors);
+  const ofFallback = limitsPart(fallback);
+  const ofDenied = denied && plainPart(denied);
+  const packed: PackedGlobalLimit = {
+    ...rest,
+    ...(ofDenied !== undefined && { denied: ofDenied.key }),
+    descriptors: ofDescriptors.key,
+    fallback: ofFallback.key,
+  };
+  return partOf(packed, [ofDescriptors, ofFallback, ...(ofDenied === undefined ? [] : [ofDenied])]);
+});
 
 /** Returns the limits in their order, with adjacent limits of one policy and target in one list. */
 function limitsByTarget(limits: readonly LocalLimit[]): readonly (readonly LocalLimit[])[] {
@@ -357,7 +410,7 @@ export class ReceivedParts {
       yield;
       assembled.push({ ...bind, listeners: ofBind, ...(streamsOfBind !== undefined && { streams: streamsOfBind }) });
     }
-    const backends = keys.map((key) => this.#backend(key));
+    const backends = keys.flatMap((key) => this.#list(key, (backend) => this.#backend(backend)));
     return {
       generation,
       binds: assembled,
@@ -388,12 +441,21 @@ export class ReceivedParts {
   *#listener(key: PartKey): Steps<Listener> {
     const { routes: packed, tls, ...listener } = this.#part(key) as PackedListener;
     const routes: Route[] = [];
-    for (const { rules, ...route } of packed) {
-      routes.push({ ...route, rules: this.#rules(rules) });
+    for (const page of packed) {
+      // One by one, because a page may have more routes than the maximum number of arguments.
+      for (const route of this.#routes(page)) routes.push(route);
       yield;
     }
     if (tls === undefined) return { ...listener, routes };
     return { ...listener, tls: this.#assembledOf(key, () => this.#listenerTls(tls)), routes };
+  }
+
+  #routes(key: PartKey): readonly Route[] {
+    return this.#assembledOf(key, () =>
+      (this.#part(key) as readonly PackedRoute[]).map(({ rules, ...route }): Route => {
+        return { ...route, rules: this.#rules(rules) };
+      }),
+    );
   }
 
   #streamListener(key: PartKey): StreamListener {
