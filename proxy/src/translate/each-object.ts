@@ -49,17 +49,25 @@ function addError(errors: Map<Resource, unknown>, object: Resource, error: unkno
   else errors.set(object, error);
 }
 
-/** As `eachObject`, for computations with steps. Failures that `attributing` attributes to other objects stay theirs. */
+/**
+ * As `eachObject`, for computations with steps. Failures that `attributing` attributes to other objects stay theirs.
+ *
+ * @param knownOf returns the value of an item for which nothing is to be computed; absent: of none.
+ */
 export function* eachObjectInSteps<Item, Value>(
   items: Iterable<Item>,
   objectOf: (item: Item) => Resource,
   compute: (item: Item) => Steps<Value>,
+  knownOf?: (item: Item) => Value | undefined,
 ): Steps<Value[]> {
   const values: Value[] = [];
   const errors = new Map<Resource, unknown>();
+  let knownCount = 0;
   for (const item of items) {
     try {
-      values.push(yield* compute(item));
+      const known = knownOf?.(item);
+      values.push(known ?? (yield* compute(item)));
+      if (known !== undefined && ++knownCount % objectsPerStep !== 0) continue;
     } catch (error) {
       addError(errors, objectOf(item), error);
     }

@@ -72,7 +72,8 @@ export class BackendReferences {
     const { services, slices, isPermitted } = this.#context.index;
     const { key, place } = namesOf(ref, namespace, transportOf(from));
     if (this.#wantedPorts.has(place) || !services.has(key)) return;
-    if (!isPermitted(referrerOf(from), { group, kind, namespace, name })) return;
+    const isWithin = namespace === from.metadata.namespace;
+    if (!isWithin && !isPermitted(referrerOf(from), { group, kind, namespace, name })) return;
     this.#wantedPorts.add(place);
     const wanted = wantedOf(slices.get(key) ?? noSlices);
     this.#services.endpointBudget.want(namespace, wanted.endpoints);
@@ -89,7 +90,8 @@ export class BackendReferences {
     }
     // This is checked before anything is resolved, so that the result reveals nothing of the other namespace.
     const to = { group, kind, namespace, name };
-    if (!this.#context.index.isPermitted(referrerOf(from), to)) return notPermitted(to);
+    const isWithin = namespace === from.metadata.namespace;
+    if (!isWithin && !this.#context.index.isPermitted(referrerOf(from), to)) return notPermitted(to);
     const resolution = this.#resolvePermitted(from, namespace, ref);
     if (from.kind === "GRPCRoute") return resolutionForGrpc(resolution, this.#appProtocolOf(namespace, ref));
     return isStreamRouteKind(from.kind) ? resolutionForStreams(resolution, transportOf(from)) : resolution;

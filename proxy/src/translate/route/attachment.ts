@@ -41,12 +41,16 @@ export interface ParentState {
   readonly lostListeners?: readonly string[];
 }
 
-/** Attaches a route to the Gateways of this controller, and to their ListenerSets. A step for each parentRef. */
+/**
+ * Attaches a route to the Gateways of this controller, and to their ListenerSets. A step for each parentRef.
+ *
+ * @param budget undefined if no bound can be exceeded.
+ */
 export function* attachRoute(
   { index: { labelsOf }, hints }: TranslationContext,
   route: AnyRoute,
   gateways: ResolvedGateways,
-  budget: AttachmentBudget,
+  budget: AttachmentBudget | undefined,
 ): Steps<{ readonly parents: readonly ParentState[]; readonly problems: readonly ResourceProblem[] }> {
   const parents: ParentState[] = [];
   const problems: ResourceProblem[] = [];
@@ -92,6 +96,19 @@ export function* wantAttachments(
   }
 }
 
+/** The listeners of each parent of a route; undefined for one that is not of this controller. */
+export type ParentListeners = readonly (readonly ListenerState[] | undefined)[];
+
+/** Returns the listeners of each parent of a route. */
+export function parentListeners(route: AnyRoute, gateways: ResolvedGateways): ParentListeners {
+  return route.spec.parentRefs.map((parentRef) => parentOf(route, parentRef, gateways).listeners);
+}
+
+/** Returns the number of comparisons of a route with listeners. */
+export function comparisonsOf(listeners: ParentListeners): number {
+  return listeners.reduce((sum, each) => sum + (each?.length ?? 0), 0);
+}
+
 /** The parent of a parentRef: `listeners` only for one of this controller, `kind` only for a supported kind. */
 function parentOf({ metadata }: AnyRoute, parentRef: ParentRef, gateways: ResolvedGateways) {
   const kind = parentRef.group === gatewayGroup ? gateways.parents.get(parentRef.kind) : undefined;
@@ -132,17 +149,17 @@ function attachToParent(
   route: AnyRoute,
   { parentRef, at, listeners }: Parent,
   labels: NamespaceLabels,
-  budget: AttachmentBudget,
+  budget: AttachmentBudget | undefined,
 ): ParentState {
   const rejected = ({ reason, message }: Pick<Finding<NotAcceptedReason>, "reason" | "message">): ParentState =>
     rejectingParent(parentRef, at, reason, message);
-  const uncompared = budget.compare(route, parentRef, listeners.length);
+  const uncompared = budget?.compare(route, parentRef, listeners.length);
   if (uncompared !== undefined) return rejected(uncompared);
   const matched = matchedListeners(parentRef, route, listeners, labels);
   if (matched.kind === "rejected") return rejected(matched);
   const { attachments } = matched;
   const [first] = attachments;
-  const beyond = first && budget.take(route, first.listener, attachments.length);
+  const beyond = first && budget?.take(route, first.listener, attachments.length);
   return beyond === undefined ? acceptingParent(attachments, parentRef, at) : rejected(beyond);
 }
 

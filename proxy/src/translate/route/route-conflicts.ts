@@ -182,6 +182,7 @@ export class ResolvedConflicts {
    * serves it.
    */
   verdicts({ route, rules }: RouteState, attachments: readonly Attachment[]): readonly RuleVerdict[] {
+    if (this.#found.byListener.size === 0) return [];
     const key = keyOfRoute(route);
     const programmed = new Set(
       attachments.filter(({ listener }) => listener.isProgrammed).map(({ listener }) => listener.key),

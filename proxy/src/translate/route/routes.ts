@@ -3,14 +3,30 @@ import { routeKey } from "@gatewayproxy/runtime/route-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import { type AnyRoute, type RouteResource, routesOf } from "../../api/resource.ts";
 import type { ResourceProblem } from "../../api/resource-problem.ts";
-import { type Attachment, attachRoute, type ParentState, wantAttachments, wantComparisons } from "./attachment.ts";
-import { AttachmentBudget } from "./attachment-budget.ts";
+import {
+  type Attachment,
+  attachRoute,
+  comparisonsOf,
+  type ParentListeners,
+  parentListeners,
+  type ParentState,
+  wantAttachments,
+  wantComparisons,
+} from "./attachment.ts";
+import {
+  AttachmentBudget,
+  maxComparisons,
+  maxServedAttachments,
+  maxValidatedAttachments,
+} from "./attachment-budget.ts";
 import type { BackendReferences } from "../backend/backends.ts";
+import type { BackendResolution } from "../backend/service-backend.ts";
 import type { TranslationContext } from "../context.ts";
 import { eachObject, eachObjectInSteps, itself } from "../each-object.ts";
 import type { ResolvedGateways } from "../gateway/gateways.ts";
+import type { NamespaceLabels } from "../index/namespaces.ts";
 import { sortByAge } from "../index/object-names.ts";
-import { memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
+import { hasSameItems, memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
 import { backendRefsOf } from "../reference/references.ts";
 import { KindConflicts } from "./kind-conflicts.ts";
 import { isServed, type RuleResource, type RuleState, translateRule } from "./rules.ts";
@@ -40,6 +56,22 @@ export interface ResolvedRoutes {
   readonly problems: readonly ResourceProblem[];
 }
 
+/** What the state of a route was computed from. */
+interface KnownRoute {
+  /** The listeners of each parent. */
+  readonly listeners: ParentListeners;
+  readonly labelsOf: NamespaceLabels;
+  /** Of each reference, in the order of `backendRefsOf`. */
+  readonly resolutions: readonly BackendResolution[];
+  /** Before conflicts with routes of another kind. */
+  readonly parents: readonly ParentState[];
+  readonly stateWith: (parents: readonly ParentState[]) => AnyRouteState;
+  readonly isSupported: boolean;
+}
+
+/** The last resolution of each route. Only those whose parents are all of this controller, and within all bounds. */
+const knownRoutes = new WeakMap<AnyRoute, KnownRoute>();
+
 /** Resolves all routes. */
 export function* resolveRoutes(
   context: TranslationContext,
@@ -47,42 +79,88 @@ export function* resolveRoutes(
   references: BackendReferences,
 ): Steps<ResolvedRoutes> {
   const problems: ResourceProblem[] = [];
-  const budget = new AttachmentBudget(context.placeOf);
-  const sorted = sortByAge(routesOf(context.index.resources));
   const { HTTPRoute, GRPCRoute } = context.index.resources;
-  const mixesKinds = HTTPRoute.length > 0 && GRPCRoute.length > 0;
-  const conflicts = new KindConflicts();
-  yield* eachObjectInSteps(sorted, itself, function* (route): Steps<void> {
-    for (const ref of backendRefsOf(route)) {
-      references.want(route, ref);
-      yield;
-    }
-    wantComparisons(route, gateways, budget);
-    yield;
+  const { labelsOf } = context.index;
+  const sorted = sortByAge(routesOf(context.index.resources));
+  const wanted = yield* eachObject(sorted, itself, (route) => {
+    for (const ref of backendRefsOf(route)) references.want(route, ref);
+    return { route, listeners: parentListeners(route, gateways) };
   });
-  yield* eachObjectInSteps(sorted, itself, function* (route): Steps<void> {
+  const budget = yield* attachmentBudget(context, wanted, gateways);
+  const kinds = HTTPRoute.length > 0 && GRPCRoute.length > 0 ? new KindConflicts() : undefined;
+  const withoutConflicts = (route: AnyRoute, parents: readonly ParentState[], isSupported: boolean) =>
+    kinds === undefined || isStreamRoute(route) ? parents : kinds.resolve(route, parents, isSupported);
+
+  const knownState = ({ route, listeners }: WantedRoute): AnyRouteState | undefined => {
+    const known = budget === undefined ? knownRoutes.get(route) : undefined;
+    if (known === undefined || known.labelsOf !== labelsOf || !hasSameItems(known.listeners, listeners))
+      return undefined;
+    const isSame = backendRefsOf(route).every((ref, at) => references.resolve(route, ref) === known.resolutions[at]);
+    return isSame ? known.stateWith(withoutConflicts(route, known.parents, known.isSupported)) : undefined;
+  };
+  const routeOfWanted = ({ route }: WantedRoute): AnyRoute => route;
+  const states = yield* eachObjectInSteps(
+    wanted,
+    routeOfWanted,
+    function* ({ route, listeners }): Steps<AnyRouteState> {
+      const attached = yield* attachRoute(context, route, gateways, budget);
+      problems.push(...attached.problems);
+      const parents = sameList(attached.parents);
+      const resolutions: BackendResolution[] = [];
+      // A backend with many endpoints takes a millisecond or two. Its result is cached when the rule is translated.
+      for (const ref of backendRefsOf(route)) {
+        resolutions.push(references.resolve(route, ref));
+        yield;
+      }
+      const resolved = yield* resolveRules(references, route);
+      // A parent of another controller may be deleted, which is a problem.
+      if (listeners.every((each) => each !== undefined) && budget === undefined) {
+        knownRoutes.set(route, { listeners, labelsOf, resolutions, parents, ...resolved });
+      }
+      return resolved.stateWith(withoutConflicts(route, parents, resolved.isSupported));
+    },
+    knownState,
+  );
+  return { routes: states.filter(isRequestState), streams: states.filter(isStreamState), problems };
+}
+
+interface WantedRoute {
+  readonly route: AnyRoute;
+  readonly listeners: ParentListeners;
+}
+
+/** Returns the budget with the demands of all routes; undefined if they are too few to exceed any bound. */
+function* attachmentBudget(
+  context: TranslationContext,
+  wanted: readonly WantedRoute[],
+  gateways: ResolvedGateways,
+): Steps<AttachmentBudget | undefined> {
+  // A route is attached to listeners with which it is compared.
+  const comparisons = wanted.reduce((sum, { listeners }) => sum + comparisonsOf(listeners), 0);
+  if (comparisons <= Math.min(maxServedAttachments, maxValidatedAttachments, maxComparisons)) return undefined;
+  const budget = new AttachmentBudget(context.placeOf);
+  const routes = wanted.map(({ route }) => route);
+  yield* eachObject(routes, itself, (route) => wantComparisons(route, gateways, budget));
+  yield* eachObjectInSteps(routes, itself, function* (route): Steps<void> {
     yield* wantAttachments(context, route, gateways, budget);
   });
-  const states = yield* eachObjectInSteps(sorted, itself, function* (route): Steps<AnyRouteState> {
-    const attached = yield* attachRoute(context, route, gateways, budget);
-    problems.push(...attached.problems);
-    // A backend with many endpoints takes a millisecond or two. Its result is cached when the rule is translated.
-    for (const ref of backendRefsOf(route)) {
-      references.resolve(route, ref);
-      yield;
-    }
-    if (isStreamRoute(route)) {
-      const rules = sameList(translateStreamRules(references, route));
-      return streamState(route, sameList(attached.parents), rules);
-    }
-    const rules = sameList(
-      yield* mapInSteps(rulesOf(route).entries(), ([index, rule]) => translateRule(references, route, index, rule)),
-    );
-    const isSupported = rules.some(isServed);
-    const parents = mixesKinds ? conflicts.resolve(route, attached.parents, isSupported) : attached.parents;
-    return routeState(route, sameList(parents), rules, isSupported);
-  });
-  return { routes: states.filter(isRequestState), streams: states.filter(isStreamState), problems };
+  return budget;
+}
+
+/** Resolves the rules of a route. */
+function* resolveRules(
+  references: BackendReferences,
+  route: AnyRoute,
+): Steps<Pick<KnownRoute, "stateWith" | "isSupported">> {
+  if (isStreamRoute(route)) {
+    const streamRules = translateStreamRules(references, route);
+    return { stateWith: (parents) => streamState(route, sameList(parents), streamRules), isSupported: true };
+  }
+  const rules = sameList(
+    yield* mapInSteps(rulesOf(route).entries(), ([index, rule]) => translateRule(references, route, index, rule)),
+  );
+  const isSupported = rules.some(isServed);
+  return { stateWith: (parents) => routeState(route, sameList(parents), rules, isSupported), isSupported };
 }
 
 /** The same state while nothing changes on which it depends. */
