@@ -64,6 +64,7 @@ import { type CompiledLimits, compileRule } from "../pipeline/compiled-rule.ts";
 import type { Downstream, DownstreamEvents, RejectedRequest } from "../listen/downstream.ts";
 import { Exchange, type ExchangeServices } from "../pipeline/exchange.ts";
 import { type FaultSink, guardedClock } from "./faults.ts";
+import { KnownPipelines } from "../pipeline/known-pipelines.ts";
 import { LinkedSet } from "../pipeline/linked-set.ts";
 import type { MirrorOutcome } from "../pipeline/mirror.ts";
 import { defaultRequestRules, type RequestRules } from "../listen/request-head.ts";
@@ -216,6 +217,7 @@ export class DataPlane {
   readonly tracer: Tracer;
   readonly #backends: Backends;
   readonly #rotations = new Rotations();
+  readonly #pipelines = new KnownPipelines();
   readonly #providers: ProviderStates;
   readonly #globalLimiter: GlobalLimiter;
   readonly #authenticators: Authenticators;
@@ -319,7 +321,10 @@ export class DataPlane {
     const limits: CompiledLimits = new Map();
     const compiled = await compileRoutesInSlices(
       snapshot.binds,
-      (gateway, route, rule) => pipelineOf(compileRule(shared, limits, gateway, route, rule)),
+      (gateway, route, rule) =>
+        this.#pipelines.of(gateway, route, rule, backends, () =>
+          pipelineOf(compileRule(shared, limits, gateway, route, rule)),
+        ),
       this.#preparedMatches,
     );
     for (const bind of snapshot.binds) {

@@ -1,0 +1,59 @@
+/**
+ * Keeps the pipelines of rules from one snapshot to the next. An unchanged rule is the same object (`ReceivedParts`), and a change of
+ * one route among thousands must not compile the others again.
+ */
+import { objectKey } from "@gatewayproxy/runtime/object-key";
+import type { BackendKey, ObjectName, Route, RouteRule } from "../ir/snapshot.ts";
+import type { BackendHandle } from "../upstream/backend-handle.ts";
+import type { Pipeline } from "./stages.ts";
+
+interface KnownPipeline {
+  readonly gateway: string;
+  readonly route: string;
+  /** Of the only reference of the rule; undefined for a rule without references, or with an unknown backend. */
+  readonly backend: BackendHandle | undefined;
+  readonly pipeline: Pipeline;
+}
+
+/** The pipelines of rules that depend on nothing but themselves and the handle of one Service. */
+export class KnownPipelines {
+  readonly #known = new WeakMap<RouteRule, KnownPipeline>();
+
+  /**
+   * Returns the pipeline of a rule.
+   *
+   * @param backends the handles of the snapshot.
+   * @param compile compiles the rule if it has to be.
+   */
+  of(
+    { namespace, name }: ObjectName,
+    route: Route,
+    rule: RouteRule,
+    backends: ReadonlyMap<BackendKey, BackendHandle>,
+    compile: () => Pipeline,
+  ): Pipeline {
+    const [ref] = rule.backendRefs;
+    const backend = ref?.kind === "backend" ? backends.get(ref.backend) : undefined;
+    if (!isPlain(rule, backend)) return compile();
+    const gateway = objectKey({ namespace, name });
+    const known = this.#known.get(rule);
+    if (known?.gateway === gateway && known.route === route.key && known.backend === backend) return known.pipeline;
+    const pipeline = compile();
+    this.#known.set(rule, { gateway, route: route.key, backend, pipeline });
+    return pipeline;
+  }
+}
+
+/**
+ * Whether the pipeline of a rule has no state of a snapshot: no position in a weighted choice, no key sets, no gates of rate
+ * limit services, and no settings of a Backend, which its handle may get with a later snapshot.
+ */
+function isPlain(
+  { backendRefs, filters, authentication, globalLimits }: RouteRule,
+  backend: BackendHandle | undefined,
+) {
+  if (authentication !== undefined || globalLimits !== undefined || backendRefs.length > 1) return false;
+  if (backend !== undefined && backend.backend.kind !== "Service") return false;
+  const all = [...filters, ...backendRefs.flatMap((ref) => (ref.kind === "backend" ? ref.filters : []))];
+  return all.every(({ kind }) => kind !== "RequestMirror");
+}
