@@ -56,6 +56,8 @@ export interface ResolvedTlsPolicies {
 /** Services and rules with the TLS of an unchanged policy stay as they are. */
 const keptState = keepingEqual<BackendTlsPolicy, TlsPolicyState>();
 
+const noTls: ServiceTls = { kind: "none" };
+
 const targetPath = (index: number) => ["spec", "targetRefs", index];
 const validationPath = ["spec", "validation"];
 
@@ -82,8 +84,9 @@ export function* resolveTlsPolicies(context: TranslationContext): Steps<Resolved
   return {
     policies,
     tlsOf(service, port) {
+      if (holders.size === 0) return noTls;
       const holder = holders.get(`${nameKey(service)}#${port ?? ""}`) ?? holders.get(nameKey(service));
-      if (holder === undefined) return { kind: "none" };
+      if (holder === undefined) return noTls;
       if (holder.tls !== undefined) return { kind: "tls", tls: holder.tls };
       return { kind: "rejected", message: `BackendTLSPolicy ${nameKey(holder.policy)} is invalid` };
     },
