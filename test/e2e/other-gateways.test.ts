@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { sendMany, tally, testPort } from "./support/client.ts";
 import { apply, createNamespace, eventually, kubectl, systemNamespace } from "./support/cluster.ts";
+import { program, rolledOut } from "./support/program.ts";
 
 /**
  * Another gateway in the cluster with limits: a real Envoy that calls the bundled service. Its image is a parameter;
@@ -23,74 +24,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await created[Symbol.asyncDispose]();
 });
-
-const podSecurity = { runAsNonRoot: true, runAsUser: 65_532, seccompProfile: { type: "RuntimeDefault" } };
-const containerSecurity = {
-  allowPrivilegeEscalation: false,
-  readOnlyRootFilesystem: true,
-  capabilities: { drop: ["ALL"] },
-};
-
-interface Program {
-  readonly name: string;
-  readonly image: string;
-  readonly port: number;
-  readonly args?: readonly string[];
-  /** Files by name, below /etc/NAME/config. */
-  readonly files?: Readonly<Record<string, string>>;
-  readonly nodePort?: number;
-}
-
-/** A Deployment of one pod with its Service, and its files in a ConfigMap. */
-function program({ name, image, port, args = [], files = {}, nodePort }: Program): readonly object[] {
-  const labels = { app: name };
-  const container = {
-    name,
-    image,
-    imagePullPolicy: "IfNotPresent",
-    args,
-    ports: [{ containerPort: port }],
-    readinessProbe: { tcpSocket: { port }, periodSeconds: 1 },
-    securityContext: containerSecurity,
-    volumeMounts: [
-      { name: "files", mountPath: `/etc/${name}/config` },
-      { name: "tmp", mountPath: "/tmp" },
-    ],
-  };
-  const volumes = [
-    { name: "files", configMap: { name } },
-    { name: "tmp", emptyDir: {} },
-  ];
-  const type = nodePort === undefined ? "ClusterIP" : "NodePort";
-  return [
-    { apiVersion: "v1", kind: "ConfigMap", metadata: { name }, data: files },
-    {
-      apiVersion: "apps/v1",
-      kind: "Deployment",
-      metadata: { name },
-      spec: {
-        selector: { matchLabels: labels },
-        template: { metadata: { labels }, spec: { securityContext: podSecurity, containers: [container], volumes } },
-      },
-    },
-    {
-      apiVersion: "v1",
-      kind: "Service",
-      metadata: { name },
-      spec: {
-        type,
-        selector: labels,
-        ports: [{ name: "main", port, targetPort: port, ...(nodePort !== undefined && { nodePort }) }],
-      },
-    },
-  ];
-}
-
-async function rolledOut(...names: readonly string[]): Promise<void> {
-  for (const name of names) {
-    await kubectl(["-n", namespace, "rollout", "status", `deployment/${name}`, "--timeout=90s"]);
-  }
-}
 
 /** An Envoy in front of the mock LLM that calls a rate limit service for each user. */
 function envoyConfig(): string {
@@ -165,7 +98,7 @@ test("a real Envoy calls the bundled service", async () => {
     namespace,
     ...program({ name: "envoy", image: envoyImage, port: 8080, args, files, nodePort: testPort.node }),
   );
-  await rolledOut("envoy");
+  await rolledOut(namespace, "envoy");
   const request = { path: "/v1/models", headers: { "x-user": `envoy-${Date.now()}` } };
   await eventually("Envoy responds", async () => {
     const [response] = await sendMany(1, { path: "/v1/models" });

@@ -18,7 +18,7 @@ export interface Jaeger {
 }
 
 /** A trace in the query API. */
-interface QueriedTrace {
+export interface QueriedTrace {
   readonly traceID: string;
   readonly spans: readonly QueriedSpan[];
   readonly processes: Readonly<Record<string, { readonly serviceName: string }>>;
@@ -90,7 +90,8 @@ async function queried<Data extends readonly unknown[]>(url: string): Promise<Da
   return data ?? [];
 }
 
-function spansOf({ spans, processes }: QueriedTrace): readonly TracedSpan[] {
+/** Returns the spans of a trace of the query API. */
+export function spansOf({ spans, processes }: QueriedTrace): readonly TracedSpan[] {
   return spans.map(({ traceID, spanID, operationName, references, startTime, processID }) => ({
     service: processes[processID]?.serviceName ?? "",
     name: operationName,

@@ -21,7 +21,7 @@ export function setup(): void {
   // If the rig has started docker, its socket is known only now.
   takeRigEnvironment();
   run("test/rig/kind/rig.sh", ["tests"]);
-  for (const image of ["ENVOY_IMAGE", "REFERENCE_RATELIMIT_IMAGE"]) {
+  for (const image of ["ENVOY_IMAGE", "REFERENCE_RATELIMIT_IMAGE", "JAEGER_IMAGE"]) {
     execFileSync("kind", ["load", "docker-image", process.env[image] ?? "", "--name", cluster], {
       stdio: ["ignore", "ignore", "inherit"],
     });

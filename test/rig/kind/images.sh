@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Images in place of those of a registry: the base of our images, Redis, Envoy and the reference rate limit service.
-# Sourced.
+# Images in place of those of a registry: the base of our images, Redis, Envoy, the reference rate limit service, and
+# Jaeger. Sourced.
 
 # Debian with Node and npm, and with this machine's certificate authorities, so that `npm ci` in a build reaches the same
 # registries as here.

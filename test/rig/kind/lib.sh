@@ -22,6 +22,7 @@ node_image=local/kind-node:$kubernetes_version
 base_image=local/node-build:$node_major
 redis_image=local/redis:7
 envoy_image=local/envoy:test
+jaeger_image=local/jaeger:test
 reference_image=local/envoyproxy-ratelimit:3fb70258
 # Fixed in the node image, see node-image.sh.
 pod_network=10.246

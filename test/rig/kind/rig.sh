@@ -5,7 +5,7 @@
 # usage: rig.sh COMMAND
 #   check    prints the missing requirements that prepare cannot build, with status 1 if there are any
 #   prepare  docker, the programs, the node image, the base image and the image of Redis; existing ones are kept
-#   tests    the images of other programs that the end-to-end tests run: Envoy and the reference rate limit service
+#   tests    the images of other programs that the end-to-end tests run: Envoy, the reference rate limit service, and Jaeger
 #   env      variables for kind-up.sh and for a shell: eval "$(rig.sh env)"
 #   down     stops the docker that was started here and restores the machine's settings
 set -euo pipefail
@@ -61,6 +61,7 @@ print_env() {
     REDIS_IMAGE "$redis_image" \
     ENVOY_IMAGE "$envoy_image" \
     REFERENCE_RATELIMIT_IMAGE "$reference_image" \
+    JAEGER_IMAGE "$jaeger_image" \
     GATEWAY_API_CRDS "$rig_home/gateway-api-crds" \
     KIND_POD_NETWORK "$pod_network.0.0/16"
 }
@@ -72,6 +73,7 @@ case ${1-} in
     docker_up
     ensure_program_image "$envoy_image" envoy
     ensure_program_image "$reference_image" ratelimit
+    ensure_program_image "$jaeger_image" jaeger
     ;;
   env) print_env ;;
   down) docker_down ;;
