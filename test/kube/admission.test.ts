@@ -473,14 +473,8 @@ describeCluster("kubectl", (cluster) => {
         "gateway-api,gatewayproxy",
       ],
     ]);
-    const policies = await cluster.kubectl([
-      "get",
-      "crd",
-      "-l",
-      "gateway.networking.k8s.io/policy=Direct",
-      "-o",
-      "name",
-    ]);
+    const direct = ["-l", "gateway.networking.k8s.io/policy=Direct"];
+    const policies = await cluster.kubectl(["get", "crd", ...direct, "-o", "name"]);
     expect(policies).toContain("customresourcedefinition.apiextensions.k8s.io/proxypolicies.gatewayproxy.dev\n");
   });
 

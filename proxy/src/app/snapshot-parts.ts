@@ -244,7 +244,7 @@ function* listenerPart({ routes, tls, ...listener }: Listener): Steps<Part> {
 
 const routesPart = memoised((page: readonly Route[]): Part => {
   const rules = page.map((route) => rulesPart(route.rules));
-  const packed = page.map(({ rules: _, ...route }, at): PackedRoute => ({ ...route, rules: rules[at]?.key ?? "" }));
+  const packed = page.map((route, at): PackedRoute => ({ ...route, rules: rules[at]?.key ?? "" }));
   return partOf(packed, rules);
 });
 
@@ -254,7 +254,7 @@ const streamListenerPart = memoised(({ routes, tls, ...listener }: StreamListene
   const packed: PackedStreamListener = {
     ...listener,
     ...(packedTls !== undefined && { tls: packedTls.packed }),
-    routes: routes.map(({ limits: _, ...route }, at) => ({ ...route, limits: limits[at]?.key ?? "" })),
+    routes: routes.map((route, at) => ({ ...route, limits: limits[at]?.key ?? "" })),
   };
   return partOf(packed, [...limits, ...(packedTls?.uses ?? [])]);
 });
@@ -318,18 +318,19 @@ const limitsOfTargetPart = memoised((limits: readonly LocalLimit[]): Part => {
     uses.push(part);
     return part.key;
   };
-  const entries = limits.map(({ target: _, counter: __, key, denied, ...entry }): PackedEntry => {
-    return {
+  let targetOfAll = "";
+  const counters: string[] = [];
+  const entries: PackedEntry[] = [];
+  for (const { target, counter, key, denied, ...entry } of limits) {
+    targetOfAll = target;
+    counters.push(counter);
+    entries.push({
       ...entry,
       ...(key !== undefined && { key: use(partOf(key)) }),
       ...(denied !== undefined && { denied: use(plainPart(denied)) }),
-    };
-  });
-  const packed: PackedLimits = {
-    target: limits.at(-1)?.target ?? "",
-    counters: limits.map(({ counter }) => counter),
-    entries: use(partOf(entries, [...uses])),
-  };
+    });
+  }
+  const packed: PackedLimits = { target: targetOfAll, counters, entries: use(partOf(entries, [...uses])) };
   return partOf(packed, uses);
 });
 

@@ -4,14 +4,14 @@ import { keepingEqual, memoised, memoisedWith, sameList } from "./memoised.ts";
 
 test("a value is computed once for an object", () => {
   let count = 0;
-  const numberOf = memoised((_: object) => ++count);
+  const numberOf = memoised<object, number>(() => ++count);
   const [a, b] = [{}, {}];
   expect([numberOf(a), numberOf(b), numberOf(a)]).toEqual([1, 2, 1]);
 });
 
 test("an undefined value is kept, too", () => {
   let count = 0;
-  const nothing = memoised((_: object): void => void ++count);
+  const nothing = memoised<object, undefined>(() => void ++count);
   const object = {};
   nothing(object);
   nothing(object);
@@ -20,7 +20,7 @@ test("an undefined value is kept, too", () => {
 
 test("a value with further inputs is computed again if one of them is another object, or their number differs", () => {
   let count = 0;
-  const numberOf = memoisedWith((_: object, ...__: readonly unknown[]) => ++count);
+  const numberOf = memoisedWith<object, readonly unknown[], number>(() => ++count);
   const [key, first, equal] = [{}, { at: 1 }, { at: 1 }];
   expect([numberOf(key, first, 1), numberOf(key, first, 1)]).toEqual([1, 1]);
   expect([numberOf(key, equal, 1), numberOf(key, equal), numberOf(key, equal)]).toEqual([2, 3, 3]);
@@ -28,7 +28,7 @@ test("a value with further inputs is computed again if one of them is another ob
 
 test("a failed computation is repeated", () => {
   let fails = true;
-  const value = memoisedWith((_: object) => {
+  const value = memoisedWith<object, [], string>(() => {
     if (fails) throw new Error("failed");
     return "computed";
   });
@@ -39,7 +39,7 @@ test("a failed computation is repeated", () => {
 });
 
 test("an equal value is replaced by the last one of the object", () => {
-  const kept = keepingEqual<object, object>();
+  const kept = keepingEqual<object>();
   const [key, first] = [{}, { ports: [80] }];
   expect(kept(key, first)).toBe(first);
   expect(kept(key, { ports: [80] })).toBe(first);

@@ -37,8 +37,8 @@ export function memoisedWith<Key extends WeakKey, Inputs extends readonly unknow
  * Returns a function that keeps the last value of each object, and returns it instead of an equal one, so that what is
  * memoised for the value stays.
  */
-export function keepingEqual<Key extends WeakKey, Value>(): (key: Key, value: Value) => Value {
-  const known = new WeakMap<Key, { readonly value: Value }>();
+export function keepingEqual<Value>(): (key: WeakKey, value: Value) => Value {
+  const known = new WeakMap<WeakKey, { readonly value: Value }>();
   return (key, value) => {
     const found = known.get(key);
     if (found !== undefined && isDeepStrictEqual(found.value, value)) return found.value;

@@ -258,8 +258,9 @@ await measure((at) => sliceOf(at, "192.0.2.3"));
 const edits = await measure((at) => routeOf(at, `version ${at}`));
 const slices = await measure((at) => sliceOf(at, `192.0.2.${100 + at}`));
 console.log(`| ${routes} routes, ms of a stage | one route | one endpoint |\n| --- | --- | --- |`);
-for (const [stage, ms] of edits)
+for (const [stage, ms] of edits) {
   console.log(`| ${stage} | ${ms.toFixed(1)} | ${slices.get(stage)?.toFixed(1) ?? "–"} |`);
+}
 for (const side of ["controller", "proxy", "worker"]) {
   const sum = (of: ReadonlyMap<string, number>) =>
     Array.from(of).reduce((ms, [stage, own]) => (stage.startsWith(side) ? ms + own : ms), 0);

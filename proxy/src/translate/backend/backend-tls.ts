@@ -54,7 +54,7 @@ export interface ResolvedTlsPolicies {
 }
 
 /** Services and rules with the TLS of an unchanged policy stay as they are. */
-const keptState = keepingEqual<BackendTlsPolicy, TlsPolicyState>();
+const keptState = keepingEqual<TlsPolicyState>();
 
 const noTls: ServiceTls = { kind: "none" };
 

@@ -47,7 +47,7 @@ export function* resolveBackends(context: TranslationContext): Steps<readonly Ba
 }
 
 /** Rules that refer to an unchanged Backend stay as they are. */
-const keptState = keepingEqual<BackendState["resource"], BackendState>();
+const keptState = keepingEqual<BackendState>();
 
 /** The references of a translation to backends, which share a budget of endpoints. */
 export class BackendReferences {

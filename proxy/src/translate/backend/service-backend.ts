@@ -99,7 +99,7 @@ interface Demand {
  * The last resolutions of a Service, by port. Only those of which all endpoints are used: the rules on addresses depend on the
  * addresses of the machine, so that one that is denied now may be permitted later. Each connection is checked again.
  */
-const knownPorts = memoised((_: Service) => new Map<string, KnownPort>());
+const knownPorts = memoised<Service, Map<string, KnownPort>>(() => new Map());
 
 /** Resolves a port of a Service. A backend without a ready endpoint is valid, and responds with 503. */
 export function resolveService(

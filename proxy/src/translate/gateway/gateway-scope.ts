@@ -187,7 +187,7 @@ function usesOfReferences(references: readonly Reference[], isPermitted: IsPermi
 type Groups<T> = ReadonlyMap<string | undefined, readonly T[]>;
 
 /** The last groups of a list, by the function of its keys. */
-const knownGroups = memoised((_: readonly object[]) => new Map<unknown, unknown>());
+const knownGroups = memoised<readonly object[], Map<unknown, unknown>>(() => new Map());
 
 /** Returns the values by each of their keys, in their order; the same groups for the same list and function. */
 function* groupByKeys<T extends Resource>(

@@ -79,7 +79,7 @@ export function* resolveGateways(context: TranslationContext): Steps<ResolvedGat
 }
 
 /** What depends on the listeners of an unchanged Gateway stays as it is. */
-const keptState = keepingEqual<Gateway, GatewayState>();
+const keptState = keepingEqual<GatewayState>();
 
 type ResolvedGateway = Omit<GatewayState, "listeners" | "sets">;
 

@@ -109,7 +109,7 @@ export class AttachedLimits {
 }
 
 /** By the last policy of a target, which has few targets; then by target. */
-const knownLimits = memoised((_: ProxyPolicy) => new Map<string, Limits>());
+const knownLimits = memoised<ProxyPolicy, Map<string, Limits>>(() => new Map());
 
 /** Returns earlier limits if they are equal, so that rules with them stay as they are. */
 function keptLimits(policy: ProxyPolicy, key: string, limits: Limits): Limits {

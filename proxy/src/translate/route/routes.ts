@@ -93,8 +93,9 @@ export function* resolveRoutes(
 
   const knownState = ({ route, listeners }: WantedRoute): AnyRouteState | undefined => {
     const known = budget === undefined ? knownRoutes.get(route) : undefined;
-    if (known === undefined || known.labelsOf !== labelsOf || !hasSameItems(known.listeners, listeners))
+    if (known === undefined || known.labelsOf !== labelsOf || !hasSameItems(known.listeners, listeners)) {
       return undefined;
+    }
     const isSame = backendRefsOf(route).every((ref, at) => references.resolve(route, ref) === known.resolutions[at]);
     return isSame ? known.stateWith(withoutConflicts(route, known.parents, known.isSupported)) : undefined;
   };

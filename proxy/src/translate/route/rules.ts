@@ -73,8 +73,9 @@ const translated = memoisedWith(
     const place: FilterPlace = { path: [...path, "filters"], before: [], kind: "rule" };
     const resolve: ResolveBackend = (ref) => {
       const resolution = resolutions.get(ref);
-      if (resolution === undefined)
+      if (resolution === undefined) {
         throw new Error(`a reference of rule ${index} is not one of those that were resolved`);
+      }
       return resolution;
     };
     const filters = translateFilters(rule.filters, place, resolve);
