@@ -121,7 +121,8 @@ export class WireWriter {
     buffer[valueAt + 1] = valueBytes;
     buffer[valueAt + 2] = (1 << 3) | 2;
     buffer[valueAt + 3] = value.length;
-    const isWritten = writeAscii(buffer, start + 3, key) && writeAscii(buffer, valueAt + 4, value);
+    const isWritten =
+      writeAscii(buffer, start + 3, key) === key.length && writeAscii(buffer, valueAt + 4, value) === value.length;
     this.#length = isWritten ? start + 1 + bytes : before;
     return isWritten;
   }
@@ -249,17 +250,9 @@ export class WireWriter {
   }
 
   #shortText(text: string): void {
-    const buffer = this.#buffer;
-    let at = this.#length;
-    for (let index = 0; index < text.length; index++) {
-      const code = text.charCodeAt(index);
-      if (code >= 0x80) {
-        at += buffer.write(text.slice(index), at, "utf8");
-        break;
-      }
-      buffer[at++] = code;
-    }
-    this.#length = at;
+    const written = writeAscii(this.#buffer, this.#length, text);
+    this.#length += written;
+    if (written < text.length) this.#length += this.#buffer.write(text.slice(written), this.#length, "utf8");
   }
 
   #varint(value: number): void {
@@ -286,14 +279,14 @@ export class WireWriter {
   }
 }
 
-/** @returns false at a character that is not ASCII. */
-function writeAscii(buffer: Buffer, start: number, text: string): boolean {
+/** Writes the characters before the first one that is not ASCII. @returns their number. */
+function writeAscii(buffer: Buffer, start: number, text: string): number {
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
-    if (code >= 0x80) return false;
+    if (code >= 0x80) return index;
     buffer[start + index] = code;
   }
-  return true;
+  return text.length;
 }
 
 /** @param code of one of the digits 0–9 and a–f. */
