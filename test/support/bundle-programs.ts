@@ -111,6 +111,9 @@ async function runOnce({ program, args, env, until }: Start): Promise<void> {
   const child = spawn(process.execPath, [program, ...args], {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, ...env },
+    // A program that does not become ready fails the run with its output.
+    timeout: 120_000,
+    killSignal: "SIGKILL",
   });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) {
