@@ -10,8 +10,11 @@ export type FieldList = readonly string[];
 
 /** Receives a body. Exactly one of `onEnd` and `onAborted` is called, and nothing after it. */
 export interface BodyReceiver {
-  /** @param bytes a part of the body; never empty. The receiver owns them. */
-  onData(bytes: Buffer): void;
+  /**
+   * @param bytes a part of the body; never empty. They do not change.
+   * @param isExclusive whether nobody else uses the memory of `bytes`, so that the receiver may release it. Absent: no.
+   */
+  onData(bytes: Buffer, isExclusive?: boolean): void;
   /** @param trailers empty if there are none. */
   onEnd(trailers: FieldList): void;
   /** Called when the rest of the body will not arrive: the peer has disconnected, or has violated the protocol. */
@@ -58,8 +61,14 @@ export interface ServerExchange {
   inform(status: number, fields: readonly string[]): void;
   /** Sends the head of a response whose body follows by `write` and `end`. A `content-length` is kept. */
   start(status: number, fields: readonly string[]): void;
-  /** Sends bytes of the body. @returns false if the client reads too slowly: the caller waits for `onDrain`. */
-  write(bytes: Buffer): boolean;
+  /**
+   * Sends bytes of the body.
+   *
+   * @param isExclusive whether nobody else uses the memory of `bytes`. It is then released when they have been sent.
+   *   Absent: no.
+   * @returns false if the client reads too slowly: the caller waits for `onDrain`.
+   */
+  write(bytes: Buffer, isExclusive?: boolean): boolean;
   /** Ends the body. @param trailers empty for none. */
   end(trailers: FieldList): void;
   /**
@@ -128,8 +137,8 @@ export interface ClientExchangeEvents {
   onInterimHead(status: number, fields: FieldList): void;
   /** Receives the final head. @param fields names as received. */
   onHead(status: number, fields: FieldList): void;
-  /** @param bytes never empty. The receiver owns them. */
-  onData(bytes: Buffer): void;
+  /** As `BodyReceiver.onData`. */
+  onData(bytes: Buffer, isExclusive?: boolean): void;
   /** @param trailers empty if there are none. */
   onEnd(trailers: FieldList): void;
   onFailure(failure: ClientFailure): void;

@@ -3,8 +3,13 @@ import type { BodyReceiver, FieldList, OutgoingBody } from "./ports.ts";
 
 /** The request of an upload. */
 export interface UploadOwner {
-  /** Sends bytes of the body. @returns false if the server reads too slowly: `Upload.onDrain` follows. */
-  sendBody(bytes: Buffer): boolean;
+  /**
+   * Sends bytes of the body.
+   *
+   * @param isExclusive as for `ServerExchange.write`.
+   * @returns false if the server reads too slowly: `Upload.onDrain` follows.
+   */
+  sendBody(bytes: Buffer, isExclusive: boolean): boolean;
   /** Ends the body. @param trailers empty for none. */
   endBody(trailers: FieldList): void;
   /**
@@ -39,7 +44,7 @@ export class Upload implements BodyReceiver {
     if (!this.#isOver) this.#body.read(this);
   }
 
-  onData(bytes: Buffer): void {
+  onData(bytes: Buffer, isExclusive = false): void {
     if (this.#isOver) return;
     if (this.#remaining !== undefined) {
       if (bytes.length > this.#remaining) {
@@ -48,7 +53,7 @@ export class Upload implements BodyReceiver {
       }
       this.#remaining -= bytes.length;
     }
-    if (!this.#owner.sendBody(bytes)) this.#body.pause();
+    if (!this.#owner.sendBody(bytes, isExclusive)) this.#body.pause();
   }
 
   onEnd(trailers: FieldList): void {

@@ -1,5 +1,6 @@
 /** Writes a body that is sent in parts, without further framing or in chunks (RFC 9112 §6.2, §7.1). */
 import type { Socket } from "node:net";
+import { writeExclusive } from "../exclusive-bytes.ts";
 import type { FieldList } from "../ports.ts";
 import { joinedBytes, joinText, renderFieldLines } from "./field-text.ts";
 
@@ -13,15 +14,19 @@ export class BodyWriter {
     this.#isChunked = isChunked;
   }
 
-  /** @returns false if the peer reads too slowly: the socket emits "drain". */
-  write(bytes: Buffer): boolean {
+  /**
+   * @param isExclusive whether nobody else uses the memory of `bytes`. It is released when they have been sent.
+   * @returns false if the peer reads too slowly: the socket emits "drain".
+   */
+  write(bytes: Buffer, isExclusive: boolean): boolean {
     const socket = this.#socket;
-    if (!this.#isChunked) return socket.write(bytes);
+    if (!this.#isChunked) return isExclusive ? writeExclusive(socket, bytes) : socket.write(bytes);
     const size = `${bytes.length.toString(16)}\r\n`;
     if (bytes.length <= joinedBytes) return socket.write(joinText(size, bytes, "\r\n"));
     socket.cork();
     socket.write(size, "latin1");
-    socket.write(bytes);
+    if (isExclusive) writeExclusive(socket, bytes);
+    else socket.write(bytes);
     const isFlowing = socket.write("\r\n", "latin1");
     socket.uncork();
     return isFlowing;

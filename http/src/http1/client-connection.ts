@@ -363,7 +363,8 @@ class Exchange implements ClientExchange, UploadOwner, BodySink {
   }
 
   onData(bytes: Buffer): void {
-    if (!this.#isOver) this.events.onData(this.#connection.keepsBytes ? bytes : Buffer.from(bytes));
+    // The rest of a read that is kept has no other reader: a head is copied, and nothing may follow the response.
+    if (!this.#isOver) this.events.onData(this.#connection.keepsBytes ? bytes : Buffer.from(bytes), true);
   }
 
   onEnd(trailers: readonly string[]): void {
@@ -371,9 +372,9 @@ class Exchange implements ClientExchange, UploadOwner, BodySink {
     this.trailers = trailers;
   }
 
-  sendBody(bytes: Buffer): boolean {
+  sendBody(bytes: Buffer, isExclusive: boolean): boolean {
     this.#connection.progressed();
-    return this.writer?.write(bytes) ?? true;
+    return this.writer?.write(bytes, isExclusive) ?? true;
   }
 
   endBody(trailers: FieldList): void {

@@ -4,6 +4,7 @@
  */
 import type { Socket } from "node:net";
 import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
+import { writeExclusive } from "../exclusive-bytes.ts";
 import type { BodyReceiver, IncomingBody, ServerExchangeEvents, SwitchedStream } from "../ports.ts";
 import { type BodyDecoder, type BodySink, ChunkedDecoder, LengthDecoder } from "./body-decoder.ts";
 import { tokenCharacters } from "./characters.ts";
@@ -194,8 +195,9 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     this.#isLast = true;
   }
 
-  write(bytes: Buffer | string): boolean {
-    return typeof bytes === "string" ? this.#socket.write(bytes, "latin1") : this.#socket.write(bytes);
+  write(bytes: Buffer | string, isExclusive: boolean): boolean {
+    if (typeof bytes === "string") return this.#socket.write(bytes, "latin1");
+    return isExclusive ? writeExclusive(this.#socket, bytes) : this.#socket.write(bytes);
   }
 
   writeLast(bytes: Buffer | string): void {
@@ -204,10 +206,10 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     else this.#socket.write(bytes, this.#onResponseWritten);
   }
 
-  writeParts(parts: readonly (Buffer | string)[], isLast: boolean): boolean {
+  writeParts(parts: readonly (Buffer | string)[], isExclusive: boolean, isLast: boolean): boolean {
     this.#socket.cork();
     let isFlowing = true;
-    for (const part of parts) isFlowing = this.write(part);
+    for (const part of parts) isFlowing = this.write(part, isExclusive);
     if (isLast) this.writeLast("");
     this.#socket.uncork();
     return isFlowing;
@@ -218,7 +220,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     this.#state = "switched";
     socket.off("data", this.#onSocketData).off("end", this.#onSocketEnd).off("drain", this.#onSocketDrain);
     socket.pause();
-    this.write(head);
+    this.write(head, false);
     this.#owner.onEnd(this);
     const [rest, later] = [this.#unread, this.#later.take()];
     if (later !== undefined) socket.unshift(later);
@@ -243,7 +245,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     this.#bodyReceiver = receiver;
     if (this.#awaitsContinue) {
       this.#awaitsContinue = false;
-      if (this.#exchange?.hasResponded === false) this.write("HTTP/1.1 100 Continue\r\n\r\n");
+      if (this.#exchange?.hasResponded === false) this.write("HTTP/1.1 100 Continue\r\n\r\n", false);
     }
     this.#pumpLater();
   }
@@ -260,7 +262,8 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
   }
 
   onData(bytes: Buffer): void {
-    this.#bodyReceiver?.onData(bytes);
+    // Otherwise another part of the read may be the next request.
+    this.#bodyReceiver?.onData(bytes, bytes.length === bytes.buffer.byteLength);
   }
 
   onEnd(trailers: readonly string[]): void {

@@ -18,12 +18,15 @@ export interface ExchangeConnection {
   isLast(): boolean;
   /** Makes the response the last one. */
   closeAfterResponse(): void;
-  /** @returns false if the client reads too slowly. */
-  write(bytes: Buffer | string): boolean;
+  /**
+   * @param isExclusive as for `ServerExchange.write`.
+   * @returns false if the client reads too slowly.
+   */
+  write(bytes: Buffer | string, isExclusive: boolean): boolean;
   /** As `write`, for a response that is complete with these bytes. */
   writeLast(bytes: Buffer | string): void;
   /** Writes several parts together. @param isLast whether the response is complete with them. */
-  writeParts(parts: readonly (Buffer | string)[], isLast: boolean): boolean;
+  writeParts(parts: readonly (Buffer | string)[], isExclusive: boolean, isLast: boolean): boolean;
   /** Writes `head` and returns the socket, with all bytes that were received after the request. */
   switchProtocols(head: string): SwitchedStream;
   /**
@@ -110,18 +113,18 @@ export class Http1Exchange implements ServerExchange {
     this.#state = "ended";
     if (!hasBody || bytes === 0) this.#connection.writeLast(head);
     else if (typeof body === "string" && bytes === body.length) this.#connection.writeLast(head + body);
-    else this.#writeJoined(head, typeof body === "string" ? Buffer.from(body) : body, "", true);
+    else this.#writeJoined(head, typeof body === "string" ? Buffer.from(body) : body, "", false, true);
   }
 
   forward(status: number, fields: readonly string[], body: Buffer): void {
     this.#hold(status, fields);
-    if (body.length > 0) this.#write(body, this.#isEndOf(body));
+    if (body.length > 0) this.#write(body, false, this.#isEndOf(body));
     this.end([]);
   }
 
   inform(status: number, fields: readonly string[]): void {
     if (this.#state !== "awaited" || this.head.minorVersion === 0) return;
-    this.#connection.write(renderInterimHead(status, fields));
+    this.#connection.write(renderInterimHead(status, fields), false);
   }
 
   start(status: number, fields: readonly string[]): void {
@@ -129,8 +132,8 @@ export class Http1Exchange implements ServerExchange {
     if (this.#state === "headHeld") process.nextTick(releaseHead, this);
   }
 
-  write(bytes: Buffer): boolean {
-    return this.#write(bytes, false);
+  write(bytes: Buffer, isExclusive = false): boolean {
+    return this.#write(bytes, isExclusive, false);
   }
 
   end(trailers: FieldList): void {
@@ -191,7 +194,7 @@ export class Http1Exchange implements ServerExchange {
   releaseHead(): void {
     if (this.#state !== "headHeld") return;
     this.#state = "started";
-    this.#connection.write(this.#takeHead());
+    this.#connection.write(this.#takeHead(), false);
   }
 
   /** @returns false after the client has disconnected. */
@@ -238,7 +241,7 @@ export class Http1Exchange implements ServerExchange {
   }
 
   /** @param isLast whether the response is complete with these bytes. */
-  #write(bytes: Buffer, isLast: boolean): boolean {
+  #write(bytes: Buffer, isExclusive: boolean, isLast: boolean): boolean {
     if (this.#state !== "headHeld" && this.#state !== "started") return true;
     if (this.#framing === "none" || bytes.length === 0) return true;
     if (this.#framing === "length" && bytes.length > this.#remaining) {
@@ -250,19 +253,19 @@ export class Http1Exchange implements ServerExchange {
     this.#state = isLast ? "ended" : "started";
     if (this.#framing !== "chunked") {
       this.#remaining -= this.#framing === "length" ? bytes.length : 0;
-      return this.#writeJoined(head, bytes, "", isLast);
+      return this.#writeJoined(head, bytes, "", isExclusive, isLast);
     }
     const end = isLast ? "\r\n0\r\n\r\n" : "\r\n";
-    return this.#writeJoined(`${head}${bytes.length.toString(16)}\r\n`, bytes, end, isLast);
+    return this.#writeJoined(`${head}${bytes.length.toString(16)}\r\n`, bytes, end, isExclusive, isLast);
   }
 
-  #writeJoined(before: string, bytes: Buffer, after: string, isLast: boolean): boolean {
+  #writeJoined(before: string, bytes: Buffer, after: string, isExclusive: boolean, isLast: boolean): boolean {
     if (bytes.length > joinedBytes) {
       const parts = [before, bytes, after].filter((part) => part.length > 0);
-      return this.#connection.writeParts(parts, isLast);
+      return this.#connection.writeParts(parts, isExclusive, isLast);
     }
     const joined = joinText(before, bytes, after);
-    if (!isLast) return this.#connection.write(joined);
+    if (!isLast) return this.#connection.write(joined, true);
     this.#connection.writeLast(joined);
     return true;
   }

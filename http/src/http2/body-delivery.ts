@@ -63,7 +63,8 @@ export class BodyDelivery {
   data(chunk: Buffer): void {
     if (!this.#isOpen) return;
     if (this.#held === undefined && this.#canDeliver) {
-      this.#receiver?.onData(chunk);
+      // Frames share the memory of a read.
+      this.#receiver?.onData(chunk, false);
       return;
     }
     this.#held ??= new ChunkBuffer();
@@ -101,7 +102,7 @@ export class BodyDelivery {
     this.#held = undefined;
     if (held !== undefined) {
       this.#owner.release();
-      this.#receiver?.onData(held);
+      this.#receiver?.onData(held, false);
     }
     this.#endIfDelivered();
   }

@@ -49,8 +49,8 @@ export class LoggedExchange implements ServerExchange {
     this.#inner.start(status, fields);
   }
 
-  write(bytes: Buffer): boolean {
-    return this.#inner.write(bytes);
+  write(bytes: Buffer, isExclusive = false): boolean {
+    return this.#inner.write(bytes, isExclusive);
   }
 
   end(trailers: FieldList): void {

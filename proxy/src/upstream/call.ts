@@ -26,7 +26,8 @@ export interface ResponseSink {
   onInterimHead?(status: number, headers: string[], call: UpstreamCall): void;
   /** @param headers flat, names lower case, without hop-by-hop fields. */
   onHead(status: number, headers: string[], call: UpstreamCall): void;
-  onData(chunk: Buffer, call: UpstreamCall): void;
+  /** As `BodyReceiver.onData`. */
+  onData(chunk: Buffer, isExclusive: boolean, call: UpstreamCall): void;
   /** @param trailers flat; empty when there are none. */
   onEnd(trailers: string[], call: UpstreamCall): void;
   onFailure(failure: UpstreamFailure, call: UpstreamCall): void;
@@ -176,10 +177,10 @@ export class UpstreamCall implements ConnectionCall {
     this.#guard(() => this.#sink.onHead(status, forwardedFields(fields), this));
   }
 
-  onData(bytes: Buffer): void {
+  onData(bytes: Buffer, isExclusive = false): void {
     if (this.#isOver) return;
     try {
-      this.#sink.onData(bytes, this);
+      this.#sink.onData(bytes, isExclusive, this);
     } catch (error) {
       this.#onFault(error);
     }

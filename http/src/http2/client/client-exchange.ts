@@ -10,6 +10,7 @@ import type {
   FieldList,
 } from "../../ports.ts";
 import { sweepMs } from "../../sweep.ts";
+import { releaseMemory } from "../../exclusive-bytes.ts";
 import { Upload, type UploadOwner } from "../../upload.ts";
 import { BodyDelivery, type DeliveryOwner } from "../body-delivery.ts";
 import { ExchangeTunnel, type TunnelExchange } from "../exchange-tunnel.ts";
@@ -212,9 +213,11 @@ export class Http2ClientExchange
 
   // The methods for the upload.
 
-  sendBody(bytes: Buffer): boolean {
+  sendBody(bytes: Buffer, isExclusive: boolean): boolean {
     this.#sweeps = 0;
     if (this.host !== undefined && this.isOpen) this.writeData(this.host, bytes, false);
+    // Bytes that do not wait have been copied into frames.
+    if (isExclusive && !this.isWaiting) releaseMemory(bytes);
     return !this.isWaiting;
   }
 
@@ -256,8 +259,8 @@ export class Http2ClientExchange
     // The stream has ended before.
   }
 
-  onData(bytes: Buffer): void {
-    this.#events.onData(bytes);
+  onData(bytes: Buffer, isExclusive = false): void {
+    this.#events.onData(bytes, isExclusive);
   }
 
   onEnd(trailers: FieldList): void {
@@ -289,7 +292,7 @@ export class Http2ClientExchange
   }
 
   writeTunnel(bytes: Buffer): boolean {
-    return this.sendBody(bytes);
+    return this.sendBody(bytes, false);
   }
 
   endTunnel(): void {

@@ -8,6 +8,7 @@ import type {
   ServerExchangeEvents,
   SwitchedStream,
 } from "../../ports.ts";
+import { releaseMemory } from "../../exclusive-bytes.ts";
 import { BodyDelivery, type DeliveryOwner } from "../body-delivery.ts";
 import { ExchangeTunnel, type TunnelExchange } from "../exchange-tunnel.ts";
 import { ErrorCode } from "../frame.ts";
@@ -99,9 +100,11 @@ export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBo
     }
   }
 
-  write(bytes: Buffer): boolean {
+  write(bytes: Buffer, isExclusive = false): boolean {
     if (this.#state !== "started" || bytes.length === 0) return true;
     this.#stream.sendData(bytes);
+    // Bytes that do not wait have been copied into frames.
+    if (isExclusive && !this.#stream.isWaiting) releaseMemory(bytes);
     return this.#stream.waitingBytes < maxWaitingBytes;
   }
 

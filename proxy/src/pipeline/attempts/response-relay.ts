@@ -101,6 +101,8 @@ export class ResponseRelay implements ResponseSink {
   /** The bytes of this turn of the event loop, or of the whole response if it waits for its end. */
   #gathered: Buffer[] = [];
   #gatheredBytes = 0;
+  /** Whether nobody else uses the memory of the gathered bytes. */
+  #isExclusive = false;
   /** The head waits for the end of the response, to show the rest of the limit at that time. */
   #awaitsEnd = false;
   /** Of what waits, the head or an event. */
@@ -243,7 +245,8 @@ export class ResponseRelay implements ResponseSink {
     this.sentHeaders = headers;
   }
 
-  onData(chunk: Buffer, call: UpstreamCall): void {
+  onData(chunk: Buffer, isExclusive: boolean, call: UpstreamCall): void {
+    this.#isExclusive = isExclusive;
     if (this.#state === "abandoned") {
       this.#options.usage?.push(chunk);
       this.#abandoned?.countBytes(chunk.length);
@@ -392,7 +395,7 @@ export class ResponseRelay implements ResponseSink {
     if (this.#state === "started") {
       const rest = Buffer.concat([this.#takeGathered(), this.#options.usage?.end() ?? nothing]);
       record.responseBytes += rest.length;
-      if (rest.length > 0) downstream.exchange.write(rest);
+      if (rest.length > 0) downstream.exchange.write(rest, false);
     }
     this.#state = "ended";
     this.settle("cutShort", () => {
@@ -475,8 +478,10 @@ export class ResponseRelay implements ResponseSink {
 
   #write(piece: Buffer, call: UpstreamCall): void {
     if (piece.length === 0) return;
-    this.#options.record.responseBytes += piece.length;
-    if (!this.#options.downstream.exchange.write(piece)) call.pause();
+    const { downstream, record, usage } = this.#options;
+    record.responseBytes += piece.length;
+    // The reader of the usage may keep parts.
+    if (!downstream.exchange.write(piece, this.#isExclusive && usage === undefined)) call.pause();
   }
 
   /** Called when the usage has been read, where no other code would notice a failure. */

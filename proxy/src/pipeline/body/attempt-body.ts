@@ -65,12 +65,12 @@ export class AttemptBody implements OutgoingBody {
     this.#source.onCancelled(this);
   }
 
-  /** Passes bytes of the client to the attempt, or buffers them. */
-  push(bytes: Buffer): void {
+  /** Passes bytes of the client to the attempt, or buffers them. @param isExclusive as for `BodyReceiver.onData`. */
+  push(bytes: Buffer, isExclusive: boolean): void {
     if (this.#isOver) return;
     const isNext = this.#keptIndex === this.#kept.length && this.#ahead.length === 0;
     if (isNext && this.#receiver !== undefined && !this.#isPaused && !this.#isDelivering) {
-      this.#receiver.onData(bytes);
+      this.#receiver.onData(bytes, isExclusive);
       return;
     }
     this.#ahead.push(bytes);
@@ -97,7 +97,7 @@ export class AttemptBody implements OutgoingBody {
     const receiver = this.#receiver;
     if (receiver === undefined || this.#isDelivering) return;
     this.#isDelivering = true;
-    for (let bytes = this.#next(); bytes !== undefined; bytes = this.#next()) receiver.onData(bytes);
+    for (let bytes = this.#next(); bytes !== undefined; bytes = this.#next()) receiver.onData(bytes, false);
     this.#isDelivering = false;
     if (!this.#isOver) this.#finish(receiver);
   }

@@ -271,7 +271,8 @@ export class RequestBody implements BodyReceiver, AttemptSource {
     this.#source.read(this);
   }
 
-  onData(chunk: Buffer): void {
+  onData(chunk: Buffer, isExclusive = false): void {
+    const isPeeked = this.#awaitingStart !== undefined;
     this.#record.requestBytes += chunk.length;
     if (this.#tokenIds !== undefined) {
       this.#tokenIds.push(chunk);
@@ -283,7 +284,7 @@ export class RequestBody implements BodyReceiver, AttemptSource {
       this.release();
       this.#tellWhole(undefined);
     }
-    this.#attempt?.push(chunk);
+    this.#attempt?.push(chunk, isExclusive && !isPeeked && this.#kept === undefined);
   }
 
   /** @returns whether the bound and the memory for bodies permit to keep `chunk`. */
