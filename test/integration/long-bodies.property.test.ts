@@ -44,7 +44,7 @@ function render(sent: Sent): Buffer {
   const fails = sent.fails && sent.path === "/retried" ? "x-fail: once\r\n" : "";
   const head = `POST ${sent.path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/octet-stream\r\n${fails}`;
   if (!sent.isChunked) return Buffer.concat([Buffer.from(`${head}Content-Length: ${body.length}\r\n\r\n`), body]);
-  const parts = [Buffer.from(`${head}Transfer-Encoding: chunked\r\n\r\n`)];
+  const parts: Buffer[] = [Buffer.from(`${head}Transfer-Encoding: chunked\r\n\r\n`)];
   for (let at = 0; at < body.length; at += sent.chunkBytes) {
     const chunk = body.subarray(at, at + sent.chunkBytes);
     parts.push(Buffer.from(`${chunk.length.toString(16)}\r\n`), chunk, Buffer.from("\r\n"));

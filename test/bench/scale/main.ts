@@ -1,206 +1,101 @@
 /**
- * The cost of one change among many routes: `npm run bench:scale -- [--routes 5000] [--changes 10] [--cpu-prof FOLDER]`.
- * A controller and a proxy with one worker read a cluster of routes in 50 namespaces, each with a Service and an endpoint
- * of its own. One route or one endpoint is changed at a time. The table has the processor time of both programs for each
- * change, until they are idle again, and the time until the change is served. The API server is one in this process,
- * without validation and without its own cost.
+ * The control plane at scale: `npm run bench:scale`, with the cases of gateway-api-bench. The controller and a proxy with one
+ * worker, as in their image, serve a real API server of the test rig (`test/rig/build.sh control-plane`). Pods are left
+ * out: endpoints are written by the benchmark. The run takes some minutes, and writes its tables to docs/benchmarks.md
+ * unless an option is given.
  */
-import { createServer, request } from "node:http";
-import { setTimeout as delay } from "node:timers/promises";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { loadavg, tmpdir } from "node:os";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { fieldsOf, type KubeObject, objectsOf } from "../../../proxy/src/kube/object.ts";
-import { collectionPaths, type WholeKind } from "../../../proxy/src/source/kubernetes/watched-kinds.ts";
-import { freePort } from "../../support/free-port.ts";
-import { openObjectApiServer } from "../../support/object-api-server.ts";
-import { programFile } from "../../support/program-file.ts";
-import { type RunningProgram, startProgram } from "../process.ts";
+import { bundleAll } from "../../../scripts/bundle.ts";
+import { bundlesVariable } from "../../support/program-file.ts";
+import { describeCommit, describeMachine } from "../machine.ts";
+import { writeSection } from "../report.ts";
+import {
+  attachedRoutesCase,
+  listenerSetsCase,
+  routeChangesCase,
+  routeProbeCase,
+  routeScaleCase,
+  type Row,
+  type ScaleOptions,
+} from "./cases.ts";
+import { type CaseName, caseNames, published } from "./published.ts";
 
 const { values } = parseArgs({
   options: {
-    routes: { type: "string", default: "5000" },
-    changes: { type: "string", default: "10" },
-    "cpu-prof": { type: "string" },
+    cases: { type: "string", default: caseNames.join(",") },
+    attached: { type: "string", default: "1000" },
+    probes: { type: "string", default: "600" },
+    changes: { type: "string", default: "60" },
+    namespaces: { type: "string", default: "50" },
+    "listener-sets": { type: "string", default: "200" },
   },
 });
-const routes = Number(values.routes);
-const changes = Number(values.changes);
-const namespaces = 50;
-const profile = values["cpu-prof"];
-const profiling = profile === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", profile];
+const options: ScaleOptions = {
+  attached: Number(values.attached),
+  probes: Number(values.probes),
+  changes: Number(values.changes),
+  namespaces: Number(values.namespaces),
+  listenerSets: Number(values["listener-sets"]),
+};
 
-const api = await openObjectApiServer();
-const backend = createServer((incoming, response) => response.end(String(incoming.headers["x-version"]))).listen(
-  0,
-  "127.0.0.1",
-);
-await new Promise((resolve) => backend.once("listening", resolve));
-const address = backend.address();
-const backendPort = typeof address === "object" && address !== null ? address.port : 0;
-const port = await freePort();
-
-function put(kind: WholeKind, apiVersion: string, metadata: object, rest: object): void {
-  const object: KubeObject = { apiVersion, kind, metadata, ...rest };
-  api.put(collectionPaths(kind)[0], object);
+interface ScaleCase {
+  readonly title: string;
+  readonly run: (options: ScaleOptions) => Promise<readonly Row[]>;
 }
 
-const gatewayApi = "gateway.networking.k8s.io/v1";
-const nameOf = (n: number) => ({ namespace: `n${n % namespaces}`, name: `r${n}` });
+const count = (number: number): string => number.toLocaleString("en");
+const cases: Readonly<Record<CaseName, ScaleCase>> = {
+  attached: { title: `${count(options.attached)} attached routes`, run: attachedRoutesCase },
+  probe: { title: `Probe of ${count(options.probes)} new routes`, run: routeProbeCase },
+  changes: { title: `${count(options.changes)} edits of a route under traffic`, run: routeChangesCase },
+  scale: { title: `${count(options.namespaces * 100)} routes with Services`, run: routeScaleCase },
+  "listener-sets": {
+    title: `${count(options.listenerSets)} ListenerSets with ${count(options.listenerSets * 16)} routes`,
+    run: listenerSetsCase,
+  },
+};
 
-function putRoute(n: number, version: string): void {
-  const { namespace, name } = nameOf(n);
-  const set = [{ name: "x-version", value: version }];
-  const filters = [{ type: "RequestHeaderModifier", requestHeaderModifier: { set } }];
-  const rules = [{ filters, backendRefs: [{ name, port: 80 }] }];
-  const parentRefs = [{ name: "web", namespace: "infra" }];
-  const spec = { parentRefs, hostnames: [`${name}.test`], rules };
-  // An edit of the spec keeps the status.
-  const status = api.get(collectionPaths("HTTPRoute")[0], namespace, name)?.["status"];
-  put("HTTPRoute", gatewayApi, { namespace, name }, { spec, ...(status !== undefined && { status }) });
+function isCaseName(name: string): name is CaseName {
+  return caseNames.some((known) => known === name);
 }
 
-/** @param extra the number of further endpoints, which are not ready. */
-function putEndpoints(n: number, extra: number): void {
-  const { namespace, name } = nameOf(n);
-  const labels = { "kubernetes.io/service-name": name };
-  const more = Array.from({ length: extra }, (_, at) => ({
-    addresses: [`10.0.0.${at}`],
-    conditions: { ready: false },
-  }));
-  const endpoints = [{ addresses: ["127.0.0.1"], conditions: { ready: true } }, ...more];
-  const ports = [{ port: backendPort }];
-  put("EndpointSlice", "discovery.k8s.io/v1", { namespace, name, labels }, { addressType: "IPv4", ports, endpoints });
-}
+const chosen = values.cases.split(",");
+const unknown = chosen.find((name) => !isCaseName(name));
+if (unknown !== undefined) throw new Error(`--cases: unknown case "${unknown}", accepted are ${caseNames.join(", ")}`);
 
-put("GatewayClass", gatewayApi, { name: "gateway-proxy" }, { spec: { controllerName: "gatewayproxy.dev/controller" } });
-const allowedRoutes = { namespaces: { from: "All" } };
-const listeners = [{ name: "http", port, protocol: "HTTP", allowedRoutes }];
-put(
-  "Gateway",
-  gatewayApi,
-  { namespace: "infra", name: "web" },
-  { spec: { gatewayClassName: "gateway-proxy", listeners } },
-);
-for (let n = 0; n < namespaces; n++) put("Namespace", "v1", { name: `n${n}` }, {});
-for (let n = 0; n < routes; n++) {
-  const { namespace, name } = nameOf(n);
-  put("Service", "v1", { namespace, name }, { spec: { ports: [{ port: 80 }] } });
-  putEndpoints(n, 0);
-  putRoute(n, "0");
-}
-
-async function start(
-  image: "proxy",
-  program: "proxy" | "controller",
-  args: readonly string[],
-): Promise<RunningProgram> {
-  const pages = [
-    "--stats-address",
-    `127.0.0.1:${await freePort()}`,
-    "--readiness-address",
-    `127.0.0.1:${await freePort()}`,
-  ];
-  const command = [...profiling, programFile(image, program), ...pages, ...args];
-  return startProgram(program, process.execPath, command, { KUBECONFIG: api.kubeconfig });
-}
-
-const controller = await start("proxy", "controller", ["--proxy-image", "proxy:1", "--namespace", "infra"]);
-const proxy = await start("proxy", "proxy", [
-  ...["--kubernetes", "--gateway", "infra/web", "--workers", "1", "--listen-address", "127.0.0.1"],
-  ...["--admin-address", "off", "--access-log", "off", "--allow-backend-address", `127.0.0.1:${backendPort}`],
-]);
-const programs = [controller, proxy];
-
-/** The `x-version` that the backend of a route gets; undefined for any other response. */
-function servedVersion(n: number): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    const sent = request({ host: "127.0.0.1", port, headers: { host: `${nameOf(n).name}.test` } }, (response) => {
-      response.setEncoding("utf8");
-      let text = "";
-      response.on("data", (chunk: string) => (text += chunk));
-      response.on("end", () => resolve(response.statusCode === 200 ? text : undefined));
-    });
-    sent.on("error", () => resolve(undefined));
-    sent.end();
-  });
-}
-
-function cpuMs(program: RunningProgram): number {
-  const { userUs, systemUs } = program.cpu();
-  return (userUs + systemUs) / 1_000;
-}
-
-function assertRunning(): void {
-  for (const program of programs) {
-    if (program.hasEnded()) throw new Error(`${program.name} ended:\n${program.output()}`);
-  }
-}
-
-/** Resolves when both programs have used little processor time for a second. */
-async function idle(): Promise<void> {
-  for (;;) {
-    const before = programs.map(cpuMs);
-    await delay(1_000);
-    assertRunning();
-    if (programs.every((program, at) => cpuMs(program) - (before[at] ?? 0) < 30)) return;
-  }
-}
-
-function isAccepted(n: number): boolean {
-  const { namespace, name } = nameOf(n);
-  const status = fieldsOf(api.get(collectionPaths("HTTPRoute")[0], namespace, name)?.["status"]);
-  return objectsOf(status["parents"]).length > 0;
-}
-
-interface Cost {
-  readonly controller: number;
-  readonly proxy: number;
-  readonly served: number;
-}
-
-async function measure(change: (at: number) => (() => Promise<boolean>) | undefined): Promise<readonly Cost[]> {
-  const costs: Cost[] = [];
-  for (let at = 1; at <= changes; at++) {
-    const before = programs.map(cpuMs);
-    const startMs = performance.now();
-    const isServed = change(at);
-    while (isServed !== undefined && !(await isServed())) await delay(10);
-    const served = performance.now() - startMs;
-    await idle();
-    const [ofController = 0, ofProxy = 0] = programs.map((program, index) => cpuMs(program) - (before[index] ?? 0));
-    costs.push({ controller: ofController, proxy: ofProxy, served });
-  }
-  return costs;
-}
-
-function row(title: string, costs: readonly Cost[], hasServed: boolean): string {
-  const median = (of: (cost: Cost) => number) => costs.map(of).sort((a, b) => a - b)[Math.floor(costs.length / 2)] ?? 0;
-  const served = hasServed ? `${median(({ served: ms }) => ms).toFixed(0)} ms` : "–";
-  const cpu = [median(({ controller: ms }) => ms), median(({ proxy: ms }) => ms)].map((ms) => `${ms.toFixed(0)} ms`);
-  return `| ${title} | ${cpu.join(" | ")} | ${served} |`;
-}
-
+const [loadBefore = 0] = loadavg();
+const folder = mkdtempSync(join(tmpdir(), "gateway-proxy-bench-"));
+const parts: string[] = [];
 try {
-  while ((await servedVersion(routes - 1)) === undefined || !isAccepted(routes - 1)) {
-    await delay(200);
-    assertRunning();
+  await bundleAll(folder);
+  process.env[bundlesVariable] = folder;
+  for (const name of chosen.filter(isCaseName)) {
+    const { title, run } = cases[name];
+    console.log(title);
+    const rows = await run(options);
+    const table = ["|  |  |", "| --- | ---: |", ...rows.map(([figure, value]) => `| ${figure} | ${value} |`)].join(
+      "\n",
+    );
+    console.log(`${table}\n`);
+    parts.push(`### ${title}\n\n${table}\n\n${published[name]}`);
   }
-  await idle();
-  const sizes = programs.map((program) => `${program.name} ${(program.residentBytes() / 1e6).toFixed(0)} MB`);
-  const routeEdits = await measure((at) => {
-    putRoute(at, String(at));
-    return async () => (await servedVersion(at)) === String(at);
-  });
-  const endpointChanges = await measure((at) => {
-    putEndpoints(at, at);
-    return undefined;
-  });
-  console.log(`${routes} routes; ready: ${programs.map((each, n) => `${each.name} ${sizes[n]?.split(" ")[1]} MB`).join(", ")}
-| change (median of ${changes}) | CPU controller | CPU proxy | served after |
-| --- | --- | --- | --- |
-${row("one route", routeEdits, true)}
-${row("one endpoint", endpointChanges, false)}`);
 } finally {
-  for (const program of programs) await program.stop();
-  backend.close();
-  await api.close();
+  rmSync(folder, { recursive: true });
+}
+
+if (process.argv.length === 2) {
+  const repository = join(import.meta.dirname, "../../..");
+  const page = join(repository, "docs/benchmarks.md");
+  const words = `## The control plane at scale
+
+Written by \`npm run bench:scale\` on ${new Date().toISOString().slice(0, 10)}, commit ${describeCommit()}; ${describeMachine()}. Its load average
+before the run was ${loadBefore.toFixed(1)}. The cases are those of [gateway-api-bench](https://github.com/howardjohn/gateway-api-bench), whose published
+figures stand below each. Compare them with care: they come from a machine with 16 cores and pods in a kind cluster. Here the controller, a
+proxy with one worker, etcd, the API server and the clients share this machine.`;
+  writeSection(page, "control-plane", [words, ...parts].join("\n\n"));
+  execFileSync(join(repository, "node_modules/.bin/prettier"), ["--write", page], { cwd: repository });
 }
