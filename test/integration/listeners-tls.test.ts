@@ -8,7 +8,14 @@ import { WebSocket } from "ws";
 import { type Echo, respondWith, startBackend } from "../support/backend.ts";
 import { type Certificate, TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
-import { backendManifest, backendRef, manifests, routeManifest, startGateway } from "../support/gateway.ts";
+import {
+  backendManifest,
+  backendRef,
+  manifests,
+  policyManifest,
+  routeManifest,
+  startGateway,
+} from "../support/gateway.ts";
 import { rawHttp } from "../support/raw-http.ts";
 import {
   openHttp2,
@@ -97,6 +104,24 @@ describeWith(["openssl"], "an HTTPS listener", ({ openssl }) => {
     // No certificate is for this name: the first of the references.
     expect(await shown("c.example")).toBe("a");
     expect(await shown("")).toBe("a");
+  });
+
+  test("knows a server name by one spelling, so that others are no new budgets", async () => {
+    const limit = "{ requests: 1, unit: Hours, key: tls.serverName }";
+    const { gateway } = await start(
+      [tlsListener("https", ["a"], "hostname: a.example")],
+      tlsSecretManifest("a", a),
+      policyManifest("p", "kind: Gateway, name: web", [limit]),
+    );
+    const statusFor = async (servername: string): Promise<unknown> => {
+      const insecure = { servername, rejectUnauthorized: false };
+      return (await sendOn(await openTls(gateway, insecure), "a.example").catch(() => ({ status: "closed" }))).status;
+    };
+    expect(await statusFor("a.example")).toBe(200);
+    for (const same of ["A.example", "a.example.", "a.EXAMPLE."]) expect(await statusFor(same)).toBe(429);
+    const malformed = ["a.example..", "a.example:1", "a.example.:443", "a.example:x:1", ".a.example", "a.example.:"];
+    for (const name of malformed) expect(await statusFor(name).catch(() => "closed")).toBe("closed");
+    expect(await statusFor("a.example")).toBe(429);
   });
 
   test("presents the first of several certificates for one name, whatever their keys", async () => {

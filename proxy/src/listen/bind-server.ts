@@ -136,7 +136,7 @@ export class BindServer {
   readonly #requests: ClientRequestOptions;
   /** By the accepted socket, below TLS. */
   readonly #sockets = new Map<Socket, ClientConnection>();
-  /** The connections with TLS, from the start of their handshakes, by the peer's address and port. */
+  /** The connections with TLS, from the start of their handshakes, by the addresses and ports of both ends (`pairOf`). */
   readonly #secured = new Map<string, SecuredConnection>();
   #tlsListeners: readonly TlsListener[] = [];
   #tls: TlsTermination | undefined;
@@ -220,7 +220,7 @@ export class BindServer {
       this.#guard(socket, () => this.#serveSecure(socket, session));
     const onRejected = (socket: TLSSocket, reason: string): void => {
       this.#linesOf(socket)?.notSecured(reason);
-      this.#secured.get(peerOf(socket))?.stream?.onRejected(reason);
+      this.#secured.get(pairOf(socket))?.stream?.onRejected(reason);
     };
     return new TlsTermination(listeners, { onSecure, onRejected, onFault: this.#options.onFault }, alpn);
   }
@@ -361,12 +361,12 @@ export class BindServer {
     stream: SecuredStream | undefined,
   ): void {
     const { socket } = client;
-    const peer = peerOf(socket);
+    const pair = pairOf(socket);
     const secured = { client, sourceAddress, stream };
-    this.#secured.set(peer, secured);
+    this.#secured.set(pair, secured);
     socket.once("close", () => {
       // A later connection may have the same port.
-      if (this.#secured.get(peer) === secured) this.#secured.delete(peer);
+      if (this.#secured.get(pair) === secured) this.#secured.delete(pair);
     });
     // The handshake has its own timeout.
     socket.setTimeout(0, destroySocket);
@@ -384,8 +384,7 @@ export class BindServer {
   }
 
   #serveSecure(socket: TLSSocket, tls: TlsSession): void {
-    const peer = peerOf(socket);
-    const secured = this.#secured.get(peer);
+    const secured = this.#secured.get(pairOf(socket));
     // The connection was closed while the handshake finished.
     if (secured === undefined) {
       socket.destroy();
@@ -396,7 +395,7 @@ export class BindServer {
         stream.onSecure(socket);
         return;
       }
-      const connection = { sourceAddress, peer, tls, ended: new EndedRequests() };
+      const connection = { sourceAddress, peer: peerOf(socket), tls, ended: new EndedRequests() };
       this.#serveHttp(client, socket, connection, socket.alpnProtocol === "h2");
     }
   }
@@ -438,7 +437,7 @@ export class BindServer {
   /** @param socket the accepted socket, or that of TLS. */
   #linesOf(socket: Socket): ConnectionLines | undefined {
     const { connectionLog } = this.#options;
-    return connectionLog.of(socket) ?? connectionLog.of(this.#secured.get(peerOf(socket))?.client.socket ?? socket);
+    return connectionLog.of(socket) ?? connectionLog.of(this.#secured.get(pairOf(socket))?.client.socket ?? socket);
   }
 
   #track(socket: Socket): ClientConnection {
@@ -474,9 +473,17 @@ function destroySocket(this: Socket): void {
   this.destroy();
 }
 
-/** Returns the address and port of the peer, which no other open connection of the bind has. */
+/** Returns the address and port of the peer. */
 function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress ?? ""} ${remotePort ?? ""}`;
+}
+
+/**
+ * Returns the addresses and ports of both ends, which no other open connection has. The peer alone does not identify one: a client
+ * may connect from one port to several addresses of the machine.
+ */
+function pairOf(socket: Socket): string {
+  return `${peerOf(socket)} ${socket.localAddress ?? ""} ${socket.localPort ?? ""}`;
 }
 
 function ignore(): void {

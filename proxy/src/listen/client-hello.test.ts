@@ -138,6 +138,12 @@ test.each<[string, Buffer, Partial<NoClientHello>]>([
   ["an empty list of names", hello(serverName()), { isTls: true }],
   ["a name with a zero byte", hello(serverName(nameEntry("a.example\0.b.example"))), { isTls: true }],
   ["a name with a line break", hello(serverName(nameEntry("a.example\nx"))), { isTls: true }],
+  ["a name with a port", hello(serverName(nameEntry("a.example:443"))), { isTls: true }],
+  ["a name with two final dots", hello(serverName(nameEntry("a.example.."))), { isTls: true }],
+  ["a name with an empty label", hello(serverName(nameEntry("a..example"))), { isTls: true }],
+  ["a name of a dot", hello(serverName(nameEntry("."))), { isTls: true }],
+  ["an address in brackets", hello(serverName(nameEntry("[::1]"))), { isTls: true }],
+  ["a wildcard", hello(serverName(nameEntry("*.example"))), { isTls: true }],
   ["a name that is too long", hello(serverName(nameEntry("a".repeat(256)))), { isTls: true }],
   ["a list that ends early", hello(extension(0, Buffer.from([0, 9, 0]))), { isTls: true }],
   [

@@ -5,11 +5,12 @@
  * the outer message, which the client has chosen to be seen.
  */
 import type { FirstBytes } from "./first-bytes.ts";
+import { serverNameOf } from "./server-name.ts";
 
 /** What the ClientHello says. */
 export interface ClientHello {
   readonly kind: "hello";
-  /** The server name (SNI, RFC 6066 §3) in lower case; empty if there is none. */
+  /** The server name, as `serverNameOf` spells it; empty if there is none. */
   readonly serverName: string;
   /** The protocols of ALPN (RFC 7301) in the order of the client, as latin1 text. */
   readonly protocols: readonly string[];
@@ -169,15 +170,11 @@ function nameOf(content: Fields): string {
     const type = names.number(1);
     const name = names.vector(2);
     if (type !== hostNameType) continue;
-    if (hostName !== "" || name.length === 0 || !isHostName(name)) throw new Malformed();
-    hostName = name.toString("latin1").toLowerCase();
+    const spelled = serverNameOf(name.toString("latin1"));
+    if (hostName !== "" || spelled === undefined) throw new Malformed();
+    hostName = spelled;
   }
-  return hostName.endsWith(".") ? hostName.slice(0, -1) : hostName;
-}
-
-/** Whether it is visible ASCII without characters that end a name elsewhere: names are looked up, logged and compared. */
-function isHostName(name: Buffer): boolean {
-  return name.length <= 255 && name.every((byte) => byte > 0x20 && byte < 0x7f);
+  return hostName;
 }
 
 function protocolsOf(content: Fields): readonly string[] {

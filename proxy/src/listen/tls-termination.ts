@@ -12,6 +12,7 @@ import { createSecureContext, createServer, type SecureContext, type Server, typ
 import type { Certificate, ClientValidation, Listener, ListenerTls, TlsVersion } from "../ir/snapshot.ts";
 import { HostTable } from "../routing/host-table.ts";
 import type { TlsSession } from "./connection.ts";
+import { serverNameOf } from "./server-name.ts";
 
 /** The parts of a listener that TLS termination uses. */
 export type TlsListener = Pick<Listener, "key" | "hostname"> & { readonly tls: ListenerTls };
@@ -71,7 +72,7 @@ export class TlsTermination {
       ...(asksCertificate && { secureOptions: constants.SSL_OP_NO_TICKET }),
       // node:tls calls these from native code, where an exception would end the process.
       SNICallback: (name, done) => {
-        const found = this.#guarded(() => ({ context: this.#names.find(name)?.contextFor(name) }));
+        const found = this.#guarded(() => ({ context: this.#contextFor(nameOf(name)) }));
         if (found === undefined) done(handshakeFault);
         else done(null, found.context);
       },
@@ -101,18 +102,27 @@ export class TlsTermination {
     this.#server.emit("connection", socket);
   }
 
+  /** @param serverName as `nameOf`. */
+  #listenerOf(serverName: string | undefined): CompiledListener | undefined {
+    return serverName === undefined ? undefined : this.#names.find(serverName);
+  }
+
+  #contextFor(serverName: string | undefined): SecureContext | undefined {
+    return this.#listenerOf(serverName)?.contextFor(serverName ?? "");
+  }
+
   /** @returns undefined without a common protocol. The client then gets an alert (RFC 7301 §3.2). */
-  #choose(serverName: string, offered: readonly string[]): string | undefined {
-    const protocols = this.#names.find(serverName)?.tls.protocols ?? [];
+  #choose(serverName: string | undefined, offered: readonly string[]): string | undefined {
+    const protocols = this.#listenerOf(serverName)?.tls.protocols ?? [];
     return protocols.find((protocol) => offered.includes(protocol));
   }
 
   #accept(socket: TLSSocket): void {
     socket.on("error", ignore);
     const serverName = nameOf(socket.servername);
-    const listener = this.#names.find(serverName);
+    const listener = this.#listenerOf(serverName);
     const fault = listener === undefined ? "no listener has the server name" : faultOf(listener.tls, socket);
-    if (listener === undefined || fault !== undefined) {
+    if (serverName === undefined || listener === undefined || fault !== undefined) {
       this.#outcomes.onRejected(socket, fault ?? "");
       socket.destroy();
       return;
@@ -200,10 +210,11 @@ const tls12Ciphers = [
 const tls13Ciphers = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 
 /**
- * Returns the server name in lower case. For a client without SNI, Node passes `false` or nothing, despite its types.
+ * Returns the server name as `serverNameOf`; empty for a client without SNI, for which Node passes `false` or nothing, despite its
+ * types.
  */
-function nameOf(serverName: unknown): string {
-  return typeof serverName === "string" ? serverName.toLowerCase() : "";
+function nameOf(serverName: unknown): string | undefined {
+  return typeof serverName === "string" && serverName !== "" ? serverNameOf(serverName) : "";
 }
 
 /** Error codes of OpenSSL for a handshake without a certificate: no listener has one for the server name. */
