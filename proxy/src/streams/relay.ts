@@ -51,10 +51,13 @@ export class Relay {
 
   #join(from: Socket, to: Socket, closed: RelayEnd, reset: RelayEnd): void {
     to.on("drain", () => from.resume());
-    from.once("end", () => {
+    const passEnd = (): void => {
       this.#end ??= closed;
       to.end();
-    });
+    };
+    // A socket without bytes emits its end although it is paused: a client may have ended before its backend is connected.
+    if (from.readableEnded) passEnd();
+    else from.once("end", passEnd);
     from.once("close", () => {
       const isWhole = from.readableEnded && from.writableFinished;
       if (!isWhole && this.#open === 2) {
