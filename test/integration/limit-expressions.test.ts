@@ -95,6 +95,23 @@ test("a body that cannot be read does not get past a limit about it", async () =
   expect(backend.requests).toHaveLength(0);
 });
 
+test("spellings of a model that some server reads alike share its counter", async () => {
+  const { gateway } = await serve(`{ requests: 2, unit: Minutes, key: llm.requestModel }`);
+  const statusOf = async (model: string) => (await post(gateway, "/chat", { ...asked, model })).status;
+  expect(await statusOf("Small-1")).toBe(200);
+  expect(await statusOf("small-1")).toBe(200);
+  const arn = "arn:aws:bedrock:us-east-1::foundation-model/small-1";
+  const invisible = ["small\u00ad-1", "small-1\u200b", "\ufeffsmall-1", "small-1\u0000"];
+  const alike = ["SMALL-1", " small-1", "small-1\n", "models/small-1", "Models/Small-1", "ｓmall-1", arn, ...invisible];
+  for (const model of alike) expect(await statusOf(model), JSON.stringify(model)).toBe(429);
+  for (const other of ["small-2", "small", "small.1"]) expect(await statusOf(other)).toBe(200);
+  // No model has such a name: they share one counter, with requests for none.
+  expect(await statusOf("s".repeat(300))).toBe(200);
+  expect(await statusOf("t".repeat(300))).toBe(200);
+  expect(await statusOf("u".repeat(300))).toBe(429);
+  expect(await statusOf(" ")).toBe(429);
+});
+
 test("a response is charged by the cost of its tokens", async () => {
   const { gateway } = await serve(`{ tokens: 1000, unit: Minutes, cost: 'llm.inputTokens + 4 * llm.outputTokens' }`);
   await post(gateway, "/chat", asked);

@@ -5,6 +5,7 @@ import type { RequestView } from "../../cel/request-view.ts";
 import type { Allowance } from "../../cel/request-work.ts";
 import { isChargedLater, type LimitDecision, type LocalLimit, maxSpend } from "../../ir/limit.ts";
 import { isNamed, type LimitList, listsLimits, nameOf, sendsFamily } from "./shown-limit.ts";
+import { viewForKeys } from "./counted-model.ts";
 import { isCostTooCostly, unitsOf, viewWithUsage } from "./cost.ts";
 import type { CounterId, EntryId } from "./counter-id.ts";
 import type { CounterTable } from "./counter-table.ts";
@@ -95,7 +96,8 @@ export class LimitEntry {
   }
 
   counterOf(view: RequestView, table: CounterTable): CounterId {
-    const key = this.key?.evaluate(view, this.#allowanceOf(view));
+    const keyView = this.key?.readsBody === true ? viewForKeys(view) : view;
+    const key = this.key?.evaluate(keyView, this.#allowanceOf(view));
     return key === undefined ? this.shared : table.counterId(this.id, key);
   }
 
