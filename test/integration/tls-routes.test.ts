@@ -24,6 +24,7 @@ import {
   streamListener,
   streamRoute,
 } from "../support/stream-gateway.ts";
+import { sendTwoHellos } from "../support/two-hellos.ts";
 
 describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
   let directory: string;
@@ -357,6 +358,31 @@ describeWith(["openssl"], "a TLS listener", ({ openssl }) => {
       openTls(gateway, "b.example").catch(() => undefined);
       expect(await ended).toMatchObject([{ reason: "TlsFailure", attempts: 0 }]);
     });
+  });
+
+  test("the second ClientHello of a client names the same server, whose listener validates it", async () => {
+    const { port } = await startTcp((socket) => void socket.resume().once("end", () => socket.end("plain")));
+    const backend = streamBackend("p", [port]);
+    const validating = tlsOf(gatewayCertificate, {
+      clientValidation: { authorities: [authority.authority.cert], mode: "AllowValidOnly" },
+    });
+    const listenerOf = (name: string, tls: ListenerTls): StreamListener =>
+      streamListener("TLS", [tlsRoute(name, [`${name}.example`], backend)], { name, hostname: `${name}.example`, tls });
+    const gateway = await startTls(
+      [listenerOf("b", validating), listenerOf("c", tlsOf(gatewayCertificate))],
+      [backend],
+    );
+    const endOf = async (names: readonly [string, string]): Promise<unknown> => {
+      const ended = gateway.ended();
+      const client = await openTcp(gateway.port());
+      await sendTwoHellos(client, names).catch(() => undefined);
+      client.end();
+      const [record] = await ended;
+      return [record?.route, record?.attempts, record?.reason];
+    };
+    expect(await endOf(["c.example", "c.example"])).toEqual(["TLSRoute/default/c", 1, "ClientClosed"]);
+    expect(await endOf(["b.example", "b.example"])).toEqual(["TLSRoute/default/b", 0, "TlsFailure"]);
+    expect(await endOf(["b.example", "c.example"])).toEqual(["TLSRoute/default/b", 0, "TlsFailure"]);
   });
 
   describe("on the port of HTTPS listeners", () => {

@@ -392,7 +392,7 @@ export class BindServer {
       const { client, sourceAddress, stream } = secured;
       this.#options.connectionLog.of(client.socket)?.secured(socket, tls.serverName);
       if (stream !== undefined) {
-        stream.onSecure(socket);
+        stream.onSecure(socket, tls.serverName);
         return;
       }
       const connection = { sourceAddress, peer: peerOf(socket), tls, ended: new EndedRequests() };

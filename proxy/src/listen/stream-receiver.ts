@@ -17,8 +17,11 @@ export interface AcceptedStream {
 
 /** Receives the result of a TLS handshake that the receiver has asked for. */
 export interface SecuredStream {
-  /** @param socket is paused. */
-  onSecure(socket: Socket): void;
+  /**
+   * @param socket is paused.
+   * @param serverName by which TLS has chosen the certificate and the validation of the client; empty without one.
+   */
+  onSecure(socket: Socket, serverName: string): void;
   /** The connection is closed. @param reason for the log. */
   onRejected(reason: string): void;
 }

@@ -102,15 +102,19 @@ export class StreamConnection implements HeldStream, SecuredStream {
     this.#guard(() => this.#pickBackend());
   }
 
-  /** As `SecuredStream.onSecure`. */
-  onSecure(socket: Socket): void {
+  /**
+   * As `SecuredStream.onSecure`. The route is that of the first ClientHello. A second one (HelloRetryRequest, RFC 8446 §4.1.4) may not name
+   * another server, whose listener may not validate clients.
+   */
+  onSecure(socket: Socket, serverName: string): void {
     if (this.#isOver) {
       socket.destroy();
       return;
     }
     this.#socket = socket;
     this.#isSecured = true;
-    this.start();
+    if (serverName === (this.record.serverName ?? "")) this.start();
+    else this.#reject("TlsFailure", undefined);
   }
 
   /** As `SecuredStream.onRejected`. */

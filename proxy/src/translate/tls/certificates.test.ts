@@ -1,7 +1,10 @@
 /** The time to read credentials: the author of a Secret or ConfigMap must not block the readers. */
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { TestAuthority } from "../../../../test/support/certificates.ts";
+import { describeWith } from "../../../../test/support/describe-with.ts";
 import { parseManifests } from "../../api/parse-manifests.ts";
 import { parseResource } from "../../api/parse-resource.ts";
 import { secretValue } from "../../api/secret.ts";
@@ -90,6 +93,29 @@ test("name constraints are counted, and those that are not DER are too many", ()
   expect(nameConstraintsIn(Buffer.concat([constraints(60, 0), constraints(0, 60)]))).toBe(120);
   const indefinite = Buffer.from("0603551d1e04083080a00030000000", "hex");
   expect(nameConstraintsIn(indefinite)).toBe(Infinity);
+});
+
+describeWith(["openssl"], "an authority", ({ openssl }) => {
+  test.each([
+    ["names", 100, "101 names and 0 name constraints"],
+    ["name constraints", 100, "1 names and 101 name constraints"],
+  ])("with more than 100 %s is left out, since each handshake compares them all", (what, most, found) => {
+    const directory = mkdtempSync(join(tmpdir(), "certificates-"));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const authority = new TestAuthority(openssl, directory, "authority");
+    const read = (count: number) => {
+      const lines = Array.from({ length: count }, (_, at) => `DNS.${at + 1} = a${at}.test`);
+      const permitted = lines.map((line) => `permitted;${line}`);
+      const sections =
+        what === "names"
+          ? lines
+          : ["DNS.1 = a.test", "[own]", "nameConstraints = @constraints", "[constraints]", ...permitted];
+      return readAuthorities(configMap(authority.issueWith(`with-${count}`, sections).cert));
+    };
+    expect(read(most)).toMatchObject({ kind: "read" });
+    const error = `has a ca.crt with a certificate with ${found}, accepted are at most 100 of each`;
+    expect(read(most + 1)).toEqual({ kind: "malformed", error });
+  });
 });
 
 test("an RSA key of more than 4,096 bits is rejected, since each handshake would take long", () => {
