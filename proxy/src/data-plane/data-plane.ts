@@ -46,6 +46,7 @@ import {
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../pipeline/body/body-budget.ts";
 import { BindStreams } from "../streams/bind-streams.ts";
 import { type CompiledStreamListener, compileStreamListener } from "../streams/compiled-stream-route.ts";
+import { OwnSockets } from "../streams/own-sockets.ts";
 import { UdpBinds } from "../streams/udp-binds.ts";
 import { defaultStreams, type StreamServices, type StreamSettings } from "../streams/stream-services.ts";
 import type { StreamObserver, StreamRecord } from "../telemetry/stream-record.ts";
@@ -262,7 +263,7 @@ export class DataPlane {
         : new StreamIdleTimeouts({ clock, timeoutMs, contendedTimeoutMs, isContended, requests });
     this.#abandonedResponses = new AbandonedResponses(clock, options.abandonedResponses ?? defaultAbandonedResponses);
     this.#streamServices = {
-      ...{ clock, ipv6PrefixLength, addresses },
+      ...{ clock, ipv6PrefixLength, addresses, ownSockets: new OwnSockets() },
       settings: options.streams ?? defaultStreams,
       observer: options.observer.streams ?? unobserved,
       onDenied: (record, denial) => options.observer.streamDenied?.(record, denial),

@@ -91,6 +91,8 @@ export class StreamConnection implements HeldStream, SecuredStream {
     if (hello?.kind === "invalid") return this.#reject("BadClientHello", hello.isTls ? "decodeError" : undefined);
     if (route === undefined) return this.#reject("RouteNotFound", "unrecognizedName");
     if (route.isClosed) return this.#reject("PolicyRefused", "accessDenied");
+    const { ownSockets } = this.#services;
+    if (ownSockets.isOtherEnd(this.#accepted.client.socket)) return this.#reject("Loop", "internalError");
     const admission = admit(route, this.record, this.#services);
     if (admission.kind === "denied") return this.#reject("RateLimited", "accessDenied");
     this.#held = admission.place;
@@ -181,6 +183,10 @@ export class StreamConnection implements HeldStream, SecuredStream {
     this.record.attempts++;
     this.#opening = pool.openStream(
       {
+        onConnecting: (socket) => {
+          const { host: address, port } = pool.endpoint;
+          this.#guard(() => this.#services.ownSockets.addConnection(socket, { address, port }));
+        },
         onConnect: (socket) => {
           this.#guard(() => {
             this.record.connectMs = clock.monotonicMs() - startMs;

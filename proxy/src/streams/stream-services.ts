@@ -2,6 +2,7 @@
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { LocalDenial } from "../policy/ratelimit/denial.ts";
+import type { OwnSockets } from "./own-sockets.ts";
 import type { StreamObserver, StreamRecord } from "../telemetry/stream-record.ts";
 
 /** The timeouts and bounds of relayed connections and sessions. Plain data, which can be sent to threads. */
@@ -28,6 +29,8 @@ export interface StreamServices {
   /** Length in bits of the IPv6 prefix that identifies a client. */
   readonly ipv6PrefixLength: number;
   readonly addresses: AddressGuard;
+  /** The sockets of the worker to backends of streams. */
+  readonly ownSockets: OwnSockets;
   readonly observer: StreamObserver;
   /** Called when a limit denies a connection or a session. */
   readonly onDenied: (record: StreamRecord, denial: LocalDenial) => void;

@@ -76,11 +76,12 @@ export class UdpServer {
 
   /** Returns the reason if no session can begin. */
   #begin(key: string, { address, port }: RemoteInfo): UdpSession | StreamEnd {
-    const { addresses, clock, ipv6PrefixLength } = this.#services;
+    const { addresses, clock, ipv6PrefixLength, ownSockets } = this.#services;
     const route = this.#route;
     if (this.#isDraining) return "Drained";
     if (route === undefined) return "RouteNotFound";
     if (route.isClosed) return "PolicyRefused";
+    if (ownSockets.hasSession({ address, port })) return "Loop";
     const sourceAddress = shortAddress(address) ?? address;
     const client = networkOf(sourceAddress, ipv6PrefixLength);
     if (!this.#share.makeRoomFor(client)) return "Shed";

@@ -48,6 +48,8 @@ export class UdpSession implements Sharing {
   /** Whether the socket is connected. Datagrams before are kept, up to the bound of the socket. */
   #isConnected = false;
   #waiting: Buffer[] = [];
+  /** Removes the socket from those of the worker. */
+  #forgetSocket: (() => void) | undefined;
   #waitingBytes = 0;
   #hasReplied = false;
   #isOver = false;
@@ -104,6 +106,7 @@ export class UdpSession implements Sharing {
   #onConnect(): void {
     if (this.#isOver) return;
     this.#isConnected = true;
+    this.#forgetSocket = this.#services.ownSockets.addSession(this.#socket.address());
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const datagram of waiting) this.#send(datagram);
@@ -161,6 +164,7 @@ export class UdpSession implements Sharing {
     this.#counted.end();
     this.#place?.release(nowMs);
     this.#socket.close();
+    this.#forgetSocket?.();
     this.record.durationMs = nowMs - this.#startMs;
     this.record.reason = reason;
     this.#services.observer.streamEnded(this.record);

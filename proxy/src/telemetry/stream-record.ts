@@ -38,6 +38,8 @@ export type StreamEnd =
   | "NoReadyEndpoint"
   /** The address of the endpoint is one to which the proxy does not connect. */
   | "ForbiddenAddress"
+  /** The gateway itself has made the connection, or sent the datagram: the route leads back to it. */
+  | "Loop"
   /** No connection to an endpoint could be made. */
   | "UpstreamConnectFailure"
   /** An internal error; logged with its stack. */

@@ -4,9 +4,13 @@ import type { Timer } from "@gatewayproxy/runtime/clock";
 import { openSocket } from "../connect/open-socket.ts";
 import type { ConnectionOptions, ConnectionTarget, SessionStore } from "./connection.ts";
 
-/** Receives the result of an attempt to connect. At most one of its first two methods is called, and not within
- * `OpeningSocket.open`. */
+/**
+ * Receives the result of an attempt to connect. At most one of `onConnect` and `onConnectError` is called, and not within
+ * `OpeningSocket.open`.
+ */
 export interface SocketOwner {
+  /** Called with a socket that has a local address and port, before it is connected. Absent: it is not needed. */
+  onConnecting?(socket: Socket): void;
   /** @param protocol that the endpoint has selected in the TLS handshake; undefined if it has selected none. */
   onConnect(socket: Socket, protocol: string | undefined): void;
   onConnectError(error: unknown): void;
@@ -60,6 +64,8 @@ export class OpeningSocket {
       } as const;
       const socket = openSocket(target, (selected) => this.#onConnect(socket, selected));
       this.#socket = socket.on("error", this.#onError).once("close", this.#onClose);
+      // The socket begins to connect in the next tick.
+      if (this.#owner.onConnecting !== undefined) process.nextTick(() => this.#onConnecting(socket));
       if (tls !== undefined) socket.on("session", (next: Buffer) => (sessions.session = next));
     } catch (error) {
       // TLS settings that Node rejects fail only the calls with them.
@@ -68,6 +74,10 @@ export class OpeningSocket {
     this.#timer = clock.setTimer(connectTimeoutMs, () => {
       this.#onError(new Error(`no connection within ${connectTimeoutMs} ms`));
     });
+  }
+
+  #onConnecting(socket: Socket): void {
+    if (!this.#isOver && socket.localPort !== undefined) this.#owner.onConnecting?.(socket);
   }
 
   #onConnect(socket: Socket, protocol: string | undefined): void {
