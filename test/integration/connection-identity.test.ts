@@ -1,4 +1,4 @@
-/** Connections are told apart by both of their ends: a client may have one address and port at several addresses of the gateway. */
+/** Connections are distinguished by both of their ends: a client may have one address and port at several addresses of the gateway. */
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect as connectTcp, type Socket } from "node:net";
@@ -68,10 +68,10 @@ describeWith(["openssl"], "two connections of one client address and port", ({ o
   }
 
   test("at two addresses of the gateway are two connections, each with its own route", async () => {
-    const greet = (text: string) => startTcp((socket) => void socket.write(text));
+    const startSaying = (text: string) => startTcp((socket) => void socket.write(text));
     const backends = [
-      streamBackend("one", [(await greet("one")).port]),
-      streamBackend("two", [(await greet("two")).port]),
+      streamBackend("one", [(await startSaying("one")).port]),
+      streamBackend("two", [(await startSaying("two")).port]),
     ];
     const routes = backends.map((backend) =>
       streamRoute(backend.name, [backend], { kind: "TLSRoute", hostnames: [`${backend.name}.example`] }),
