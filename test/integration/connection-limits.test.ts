@@ -171,6 +171,33 @@ test("sessions have places, and their end frees them", async () => {
   expect(gateway.open.size).toBe(1);
 });
 
+test("a flood of datagrams that a limit denies is counted, and recorded only up to a bound", async () => {
+  const [server, first, client] = [createSocket("udp4"), createSocket("udp4"), createSocket("udp4")];
+  for (const socket of [server, first, client]) {
+    socket.bind(0, "127.0.0.1");
+    await once(socket, "listening");
+    onTestFinished(() => void socket.close());
+  }
+  const backend = streamBackend("a", [server.address().port], { protocol: "udp" });
+  const route = streamRoute("a", [backend], { kind: "UDPRoute", limits: [connectionLimit(1)] });
+  const gateway = await startStreams({ binds: [streamBind([streamListener("UDP", [route])])], backends: [backend] });
+  first.send("x", gateway.port(9_000, "UDP"), "127.0.0.1");
+  await once(server, "message");
+  const flood = async (total: number): Promise<void> => {
+    while (gateway.dropped.length < total) {
+      client.send("x", gateway.port(9_000, "UDP"), "127.0.0.1");
+      await turn();
+    }
+  };
+  await flood(150);
+  expect(gateway.records).toHaveLength(100);
+  gateway.clock.advance(1_000);
+  await flood(300);
+  expect(gateway.records).toHaveLength(200);
+  expect(gateway.open.size).toBe(1);
+  expect(new Set(gateway.dropped)).toEqual(new Set(["RateLimited"]));
+});
+
 function turn(): Promise<false> {
   return new Promise((resolve) => setImmediate(() => resolve(false)));
 }

@@ -16,6 +16,9 @@ import { openUdp, type UdpAddress } from "./udp-socket.ts";
 /** The most bytes of replies that wait for the kernel. Further ones are dropped. */
 const maxQueuedBytes = 4 * 1024 * 1024;
 
+/** Denied sessions that are recorded in a second. A datagram costs its sender nothing, and may have any source. */
+const maxRecordedDenials = 100;
+
 /** A listening socket with its sessions. `open` creates it. */
 export class UdpServer {
   readonly #socket: Socket;
@@ -25,6 +28,9 @@ export class UdpServer {
   readonly #closed: Promise<void>;
   #listener: CompiledStreamListener | undefined;
   #isDraining = false;
+  /** Denied sessions that were recorded since `#denialsSinceMs`. */
+  #denials = 0;
+  #denialsSinceMs = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
   private constructor(socket: Socket, services: StreamServices, share: SessionShare) {
@@ -108,9 +114,15 @@ export class UdpServer {
     return session;
   }
 
-  /** A denied session is recorded as denied connections are, with its decisions. */
+  /** A denied session is recorded as denied connections are, with its decisions, up to a number in a second. */
   #deny(record: StreamRecord): StreamEnd {
-    const { observer } = this.#services;
+    const { clock, observer } = this.#services;
+    const nowMs = clock.monotonicMs();
+    if (nowMs - this.#denialsSinceMs >= 1_000) {
+      this.#denials = 0;
+      this.#denialsSinceMs = nowMs;
+    }
+    if (this.#denials++ >= maxRecordedDenials) return "RateLimited";
     observer.streamOpened(record);
     record.reason = "RateLimited";
     observer.streamEnded(record);
