@@ -11,7 +11,7 @@ const minReleasedBytes = 16 * 1024;
  * Writes bytes to a socket, and releases their memory when they have been passed to the kernel. Their length is 0 after
  * that.
  *
- * @param bytes a buffer whose memory is used by nobody else.
+ * @param bytes a buffer whose memory has no other user.
  * @returns as `Socket.write`.
  */
 export function writeExclusive(socket: Socket, bytes: Buffer): boolean {
@@ -19,7 +19,7 @@ export function writeExclusive(socket: Socket, bytes: Buffer): boolean {
   return socket.write(bytes, () => releaseMemory(bytes));
 }
 
-/** Releases the memory of a buffer that nobody uses any more. Has no effect on a small part of a larger buffer. */
+/** Releases the memory of a buffer that is not used any more. Has no effect on a small part of a larger buffer. */
 export function releaseMemory(bytes: Buffer): void {
   const { buffer } = bytes;
   // A buffer from the pool of Node.js is less than half of it.

@@ -12,7 +12,7 @@ export type FieldList = readonly string[];
 export interface BodyReceiver {
   /**
    * @param bytes a part of the body; never empty. They do not change.
-   * @param isExclusive whether nobody else uses the memory of `bytes`, so that the receiver may release it. Absent: no.
+   * @param isExclusive whether the memory of `bytes` has no other user, so that the receiver may release it. Absent: no.
    */
   onData(bytes: Buffer, isExclusive?: boolean): void;
   /** @param trailers empty if there are none. */
@@ -64,7 +64,7 @@ export interface ServerExchange {
   /**
    * Sends bytes of the body.
    *
-   * @param isExclusive whether nobody else uses the memory of `bytes`. It is then released when they have been sent.
+   * @param isExclusive whether the memory of `bytes` has no other user. It is then released when they have been sent.
    *   Absent: no.
    * @returns false if the client reads too slowly: the caller waits for `onDrain`.
    */

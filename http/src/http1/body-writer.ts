@@ -15,7 +15,7 @@ export class BodyWriter {
   }
 
   /**
-   * @param isExclusive whether nobody else uses the memory of `bytes`. It is released when they have been sent.
+   * @param isExclusive whether the memory of `bytes` has no other user. It is released when they have been sent.
    * @returns false if the peer reads too slowly: the socket emits "drain".
    */
   write(bytes: Buffer, isExclusive: boolean): boolean {

@@ -60,11 +60,11 @@ export class ApiClient {
 
   async #send(method: "DELETE" | "GET" | "PATCH" | "POST", path: string, body?: KubeObject, type?: string) {
     const headers = { authorization: "Bearer admin", ...(type !== undefined && { "content-type": type }) };
-    const text = body === undefined ? null : JSON.stringify(body);
-    const response = await request(`${this.#origin}${path}`, { method, headers, body: text, dispatcher: this.#agent });
-    const answer = await response.body.text();
-    if (response.statusCode >= 300) throw new Error(`${method} ${path}: ${response.statusCode} ${answer}`);
-    return JSON.parse(answer) as KubeObject;
+    const sent = body === undefined ? null : JSON.stringify(body);
+    const response = await request(`${this.#origin}${path}`, { method, headers, body: sent, dispatcher: this.#agent });
+    const received = await response.body.text();
+    if (response.statusCode >= 300) throw new Error(`${method} ${path}: ${response.statusCode} ${received}`);
+    return JSON.parse(received) as KubeObject;
   }
 
   close(): Promise<void> {

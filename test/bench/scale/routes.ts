@@ -42,7 +42,7 @@ export function serviceOf({ namespace, name }: ObjectName): KubeObject {
     apiVersion: "v1",
     kind: "Service",
     metadata: { namespace, name },
-    // Without a selector nobody else writes its EndpointSlices.
+    // Without a selector, the control plane does not write its EndpointSlices.
     spec: { ports: [{ name: "http", port: 80 }] },
   };
 }

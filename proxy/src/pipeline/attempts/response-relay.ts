@@ -101,7 +101,7 @@ export class ResponseRelay implements ResponseSink {
   /** The bytes of this turn of the event loop, or of the whole response if it waits for its end. */
   #gathered: Buffer[] = [];
   #gatheredBytes = 0;
-  /** Whether nobody else uses the memory of the gathered bytes. */
+  /** Whether the memory of the gathered bytes has no other user. */
   #isExclusive = false;
   /** The head waits for the end of the response, to show the rest of the limit at that time. */
   #awaitsEnd = false;
