@@ -6,10 +6,10 @@
 import { generateKeyPairSync } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { TestAuthority } from "../support/certificates.ts";
+import { freePort } from "../support/free-port.ts";
 import { requireProgram } from "../support/programs.ts";
 import { requireRigProgram } from "./binaries.ts";
 import { Daemon, run } from "./daemon.ts";
@@ -101,8 +101,13 @@ class StartedPlane implements ControlPlane {
 
   static async prepare(options: ControlPlaneOptions): Promise<StartedPlane> {
     const folder = await mkdtemp(join(tmpdir(), "kube-rig-"));
-    const [api = 0, etcd = 0, etcdPeer = 0, controllerManager = 0, scheduler = 0] = await freePorts(5);
-    const ports = { api, etcd, etcdPeer, controllerManager, scheduler };
+    const ports = {
+      api: await freePort(),
+      etcd: await freePort(),
+      etcdPeer: await freePort(),
+      controllerManager: await freePort(),
+      scheduler: await freePort(),
+    };
     return new StartedPlane(folder, ports, options);
   }
 
@@ -222,22 +227,4 @@ function loopbackArgs(kubeconfig: string, port: number): string[] {
     ...[`--authorization-kubeconfig=${kubeconfig}`, "--bind-address=127.0.0.1", `--secure-port=${port}`],
     "--leader-elect=false",
   ];
-}
-
-/** Ports that are free at the moment, all different. */
-async function freePorts(count: number): Promise<readonly number[]> {
-  const servers = Array.from({ length: count }, () => createServer());
-  const ports = await Promise.all(
-    servers.map(
-      (server) =>
-        new Promise<number>((resolve) =>
-          server.listen(0, "127.0.0.1", () => {
-            const address = server.address();
-            resolve(typeof address === "object" && address !== null ? address.port : 0);
-          }),
-        ),
-    ),
-  );
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
 }

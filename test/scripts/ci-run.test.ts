@@ -1,8 +1,10 @@
 /** `.ci/run` in a repository whose commands only record that they were called. */
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import {
   chmodSync,
   copyFileSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -16,7 +18,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
 const repository = join(import.meta.dirname, "../..");
 /** The programs that the run needs on any machine. Neither docker nor kind: no image can be pulled. */
-const basics = ["bash", "dirname", "env", "rm", "cat"];
+const basics = ["bash", "dirname", "env", "rm", "cat", "nice", "sleep"];
 const own = ["scripts/install-test-programs.sh", "scripts/check-production-install.sh", "test/rig/build.sh"];
 const green = JSON.stringify({
   success: true,
@@ -46,6 +48,11 @@ beforeEach(() => {
   symlinkSync(process.execPath, join(folder, "bin/node"));
   for (const path of own) program(path, "exit 0");
   // The programs of tests write reports; of the scripts only the tested one runs.
+  npm();
+});
+
+/** @param more shell commands of the npm that the run finds, before it ends */
+function npm(more = ""): void {
   program(
     "bin/npm",
     `case "$*" in
@@ -54,9 +61,10 @@ esac
 echo "npm $*" >>"${folder}/calls"
 for report in "\${TEST_REPORT-}" "\${TEST_REPORT_KUBE-}" "\${TEST_REPORT_E2E-}" "\${TEST_REPORT_HARDENING-}"; do
   if [ -n "$report" ]; then echo '${green}' >"$report"; fi
-done`,
+done
+${more}`,
   );
-});
+}
 
 function program(path: string, text: string): void {
   mkdirSync(dirname(join(folder, path)), { recursive: true });
@@ -110,5 +118,59 @@ describe("a run", () => {
     expect(stdout).toContain("!! failed: scripts/check-production-install.sh\n");
     expect(end.at(-1)).toBe("4 passed, 0 failed");
     expect(status).toBe(1);
+  });
+
+  test("runs the steps on clusters beside the others, and prints what each of them prints together", () => {
+    program("test/rig/kind/rig.sh", "exit 0");
+    npm(`case "$*" in
+  "run check") : >"${folder}/check"; until [ -e "${folder}/kube" ]; do sleep 0.05; done; echo "end of the check" ;;
+  "run test:kube") : >"${folder}/kube"; until [ -e "${folder}/check" ]; do sleep 0.05; done; echo "end of kube" ;;
+esac`);
+    const { status, stdout } = run();
+    expect(status).toBe(0);
+    const lines = stdout.split("\n").filter((line) => !line.startsWith("== took"));
+    const check = lines.findIndex((line) => line.endsWith("npm run check"));
+    expect(lines[check + 1]).toBe("end of the check");
+    const kube = lines.findIndex((line) => line.endsWith("npm run test:kube"));
+    expect(lines[kube + 1]).toBe("end of kube");
+    expect(lines.indexOf("== the steps on clusters")).toBeLessThan(kube);
+    const times = lines.slice(lines.indexOf("== seconds of each step"));
+    for (const step of ["npm run check", "npm run test:kube"]) {
+      expect(times).toContainEqual(expect.stringMatching(new RegExp(`^ *\\d+ s  .*${step}$`)));
+    }
+  });
+
+  test("fails if a step on clusters fails", () => {
+    program("test/rig/kind/rig.sh", "exit 0");
+    npm('case "$*" in "run test:kube") exit 3 ;; esac');
+    const { status, stdout } = run();
+    expect(stdout).toMatch(/^!! failed: .* npm run test:kube$/m);
+    expect(status).toBe(1);
+  });
+
+  test("that is ended leaves no step behind", async () => {
+    program("test/rig/kind/rig.sh", "exit 0");
+    npm(`case "$*" in
+  "run check" | "run test:kube") echo $$ >"${folder}/pid of $2"; while :; do sleep 0.05; done ;;
+esac`);
+    const child = spawn(join(folder, ".ci/run"), {
+      stdio: "ignore",
+      detached: true,
+      env: { PATH: join(folder, "bin"), TMPDIR: folder },
+    });
+    const exited = once(child, "exit");
+    const pids = ["check", "test:kube"].map((step) => join(folder, `pid of ${step}`));
+    await expect.poll(() => pids.every(existsSync)).toBe(true);
+    // As a terminal or a runner ends it: with the programs that it has started.
+    process.kill(-(child.pid ?? 0), "SIGTERM");
+    await exited;
+    const isRunning = (file: string): boolean => {
+      try {
+        return process.kill(Number(readFileSync(file, "utf8")), 0);
+      } catch {
+        return false;
+      }
+    };
+    await expect.poll(() => pids.filter(isRunning)).toEqual([]);
   });
 });
