@@ -6,22 +6,21 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import type { bundledPrograms } from "../../scripts/bundled-programs.ts";
 import { TestAuthority } from "../support/certificates.ts";
 import { startInProcess } from "../support/ratelimit-in-process.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { connectRateLimit, descriptor } from "../support/rate-limit-client.ts";
+import { programFile } from "../support/program-file.ts";
 import { type Environment, spawnRateLimitService, startRateLimitService } from "../support/ratelimit-process.ts";
 import { startRedis } from "../support/redis-server.ts";
 
 const repository = fileURLToPath(new URL("../..", import.meta.url));
 const dockerfile = readFileSync(join(repository, "Dockerfile"), "utf8");
 
-/** The sources of the commands by their names below /bin. The Dockerfile links their bundles. */
+/** The bundles of the commands by their names below /bin, as the Dockerfile links them. */
 const commands = new Map(
-  Array.from(dockerfile.matchAll(/ln -s \/app\/(\S+)\.js (\w+)/g), ([, bundle = "", name = ""]) => [
-    name,
-    `${bundle}.ts`,
-  ]),
+  Array.from(dockerfile.matchAll(/ln -s \/app\/(\S+)\.js (\w+)/g), ([, bundle = "", name = ""]) => [name, bundle]),
 );
 
 let folder: string;
@@ -31,8 +30,10 @@ beforeAll(async () => {
     join(folder, "limits.yaml"),
     "domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: year, requests_per_unit: 1}\n",
   );
-  for (const [name, source] of commands) {
-    await symlink(join(repository, "ratelimit-service/src/bin", source), join(folder, `.${name}`));
+  for (const [name, bundle] of commands) {
+    // A bundle that does not exist fails the tests of its command.
+    const program = bundle as keyof (typeof bundledPrograms)["ratelimit-service"];
+    await symlink(programFile("ratelimit-service", program), join(folder, `.${name}`));
   }
 });
 afterAll(() => rm(folder, { recursive: true }));
@@ -51,7 +52,7 @@ async function run(name: string, args: readonly string[], env: Environment = {})
 test.each(["ratelimit", "ratelimit_config_check", "ratelimit_client"])(
   "/bin/%s can be executed without a shell",
   (name) => {
-    const file = join(repository, "ratelimit-service/src/bin", commands.get(name) ?? "");
+    const file = join(repository, "ratelimit-service/src/bin", `${commands.get(name)}.ts`);
     const [first = ""] = readFileSync(file, "utf8").split("\n");
 
     // The kernel passes everything after the path as one argument.

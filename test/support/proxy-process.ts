@@ -39,7 +39,8 @@ export interface ProxyProcess {
 export type LogLine = Readonly<Record<string, unknown>>;
 
 /**
- * Starts the proxy on a new folder with `files`, by name; does not wait for it to be ready.
+ * Starts the proxy on a new folder with `files`, by name; does not wait for it to be ready. It has one worker unless `args`
+ * has another number.
  *
  * @param env adds to the environment of this process.
  * @param cgroup folder of a control group that the process starts in.
@@ -80,7 +81,9 @@ async function spawnWith(
   const addresses = [await freePort(), await freePort(), await freePort()].map((port) => `127.0.0.1:${port}`);
   const [stats = "", readiness = "", admin = ""] = addresses;
   const pages = ["--stats-address", stats, "--readiness-address", readiness, "--admin-address", admin];
-  const command = [process.execPath, main, ...pages, ...args];
+  // A second worker takes as much processor time as half of the rest of a start.
+  const workers = args.includes("--workers") ? [] : ["--workers", "1"];
+  const command = [process.execPath, main, ...pages, ...workers, ...args];
   const joining = ["/bin/sh", "-c", `echo $$ > ${cgroup}/cgroup.procs && exec "$0" "$@"`];
   const [program = "", ...parameters] = cgroup === undefined ? command : [...joining, ...command];
   const child = spawn(program, parameters, {
