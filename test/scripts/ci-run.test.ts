@@ -120,38 +120,39 @@ describe("a run", () => {
     expect(status).toBe(1);
   });
 
-  test("runs the steps on clusters beside the others, and prints what each of them prints together", () => {
+  test("runs the end-to-end tests beside the other steps, and prints what they print afterwards", () => {
     program("test/rig/kind/rig.sh", "exit 0");
     npm(`case "$*" in
-  "run check") : >"${folder}/check"; until [ -e "${folder}/kube" ]; do sleep 0.05; done; echo "end of the check" ;;
-  "run test:kube") : >"${folder}/kube"; until [ -e "${folder}/check" ]; do sleep 0.05; done; echo "end of kube" ;;
+  "run check") : >"${folder}/check"; until [ -e "${folder}/e2e" ]; do sleep 0.05; done; echo "end of the check" ;;
+  "run test:e2e") : >"${folder}/e2e"; until [ -e "${folder}/check" ]; do sleep 0.05; done; echo "end of e2e" ;;
 esac`);
     const { status, stdout } = run();
     expect(status).toBe(0);
     const lines = stdout.split("\n").filter((line) => !line.startsWith("== took"));
     const check = lines.findIndex((line) => line.endsWith("npm run check"));
     expect(lines[check + 1]).toBe("end of the check");
-    const kube = lines.findIndex((line) => line.endsWith("npm run test:kube"));
-    expect(lines[kube + 1]).toBe("end of kube");
-    expect(lines.indexOf("== the steps on clusters")).toBeLessThan(kube);
+    const beside = lines.indexOf("== beside these steps");
+    expect(beside).toBeGreaterThan(lines.findIndex((line) => line.endsWith("npm run test:kube")));
+    expect(lines[beside + 1]).toMatch(/^== .* npm run test:e2e$/);
+    expect(lines[beside + 2]).toBe("end of e2e");
     const times = lines.slice(lines.indexOf("== seconds of each step"));
-    for (const step of ["npm run check", "npm run test:kube"]) {
+    for (const step of ["npm run check", "npm run test:e2e"]) {
       expect(times).toContainEqual(expect.stringMatching(new RegExp(`^ *\\d+ s  .*${step}$`)));
     }
   });
 
-  test("fails if a step on clusters fails", () => {
+  test("fails if the end-to-end tests fail", () => {
     program("test/rig/kind/rig.sh", "exit 0");
-    npm('case "$*" in "run test:kube") exit 3 ;; esac');
+    npm('case "$*" in "run test:e2e") exit 3 ;; esac');
     const { status, stdout } = run();
-    expect(stdout).toMatch(/^!! failed: .* npm run test:kube$/m);
+    expect(stdout).toMatch(/^!! failed: .* npm run test:e2e$/m);
     expect(status).toBe(1);
   });
 
   test("that is ended leaves no step behind", async () => {
     program("test/rig/kind/rig.sh", "exit 0");
     npm(`case "$*" in
-  "run check" | "run test:kube") echo $$ >"${folder}/pid of $2"; while :; do sleep 0.05; done ;;
+  "run check" | "run test:e2e") echo $$ >"${folder}/pid of $2"; while :; do sleep 0.05; done ;;
 esac`);
     const child = spawn(join(folder, ".ci/run"), {
       stdio: "ignore",
@@ -159,7 +160,7 @@ esac`);
       env: { PATH: join(folder, "bin"), TMPDIR: folder },
     });
     const exited = once(child, "exit");
-    const pids = ["check", "test:kube"].map((step) => join(folder, `pid of ${step}`));
+    const pids = ["check", "test:e2e"].map((step) => join(folder, `pid of ${step}`));
     await expect.poll(() => pids.every(existsSync)).toBe(true);
     // As a terminal or a runner ends it: with the programs that it has started.
     process.kill(-(child.pid ?? 0), "SIGTERM");

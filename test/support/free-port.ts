@@ -6,13 +6,10 @@ import { createServer } from "node:net";
 const firstPort = 12_000;
 /**
  * Each worker of a test run has its own range of ports, because a program binds its port some time after the search.
- * `TEST_RUN` is 1 for the second of two runs at the same time.
  */
-const portsPerWorker = 500;
-const workersPerRun = 20;
-const worker = Number(process.env["VITEST_POOL_ID"] ?? 0) % workersPerRun;
-const run = Number(process.env["TEST_RUN"] ?? 0) % 2;
-const start = firstPort + (run * workersPerRun + worker) * portsPerWorker;
+const portsPerWorker = 1_000;
+const workers = 20;
+const start = firstPort + (Number(process.env["VITEST_POOL_ID"] ?? 0) % workers) * portsPerWorker;
 let next = randomInt(portsPerWorker);
 
 /** Returns a port of 127.0.0.1 without a listener, another one with each call. */
