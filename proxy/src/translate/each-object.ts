@@ -4,6 +4,7 @@
  * them.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
+import type { Pages } from "@gatewayproxy/runtime/lists";
 import type { Resource } from "../api/resource.ts";
 
 /** The objects for which a computation failed. */
@@ -49,27 +50,43 @@ function addError(errors: Map<Resource, unknown>, object: Resource, error: unkno
   else errors.set(object, error);
 }
 
-/**
- * As `eachObject`, for computations with steps. Failures that `attributing` attributes to other objects stay theirs.
- *
- * @param knownOf returns the value of an item for which nothing is to be computed; absent: of none.
- */
+/** As `eachObject`, for computations with steps. Failures that `attributing` attributes to other objects stay theirs. */
 export function* eachObjectInSteps<Item, Value>(
   items: Iterable<Item>,
   objectOf: (item: Item) => Resource,
   compute: (item: Item) => Steps<Value>,
-  knownOf?: (item: Item) => Value | undefined,
 ): Steps<Value[]> {
   const values: Value[] = [];
   const errors = new Map<Resource, unknown>();
-  let knownCount = 0;
   for (const item of items) {
     try {
-      const known = knownOf?.(item);
-      values.push(known ?? (yield* compute(item)));
-      if (known !== undefined && ++knownCount % objectsPerStep !== 0) continue;
+      values.push(yield* compute(item));
     } catch (error) {
       addError(errors, objectOf(item), error);
+    }
+    yield;
+  }
+  if (errors.size > 0) throw new ObjectErrors(errors);
+  return values;
+}
+
+/**
+ * Computes a value for each page of objects. If the computation for one fails with `ObjectErrors`, the others are still computed.
+ *
+ * @throws `ObjectErrors` after the last page.
+ */
+export function* eachPage<Item, Value>(
+  pages: Pages<Item>,
+  compute: (page: readonly Item[]) => Steps<Value>,
+): Steps<Value[]> {
+  const values: Value[] = [];
+  const errors = new Map<Resource, unknown>();
+  for (const page of pages) {
+    try {
+      values.push(yield* compute(page));
+    } catch (error) {
+      if (!(error instanceof ObjectErrors)) throw error;
+      for (const [object, objectError] of error.byObject) errors.set(object, objectError);
     }
     yield;
   }

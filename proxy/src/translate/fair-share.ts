@@ -21,8 +21,27 @@ export function fairShares(wanted: ReadonlyMap<string, number>, capacity: number
   return shares;
 }
 
+/** What is left of a capacity for each namespace. */
+export interface Budget {
+  readonly capacity: number;
+  /** Adds to the demand of a namespace. To be called for all demands before any of the other functions. */
+  want(namespace: string, amount: number): void;
+  share(namespace: string): number;
+  left(namespace: string): number;
+  take(namespace: string, amount: number): void;
+}
+
+/** The budget where all demands together do not exceed the capacity, so that they need not be counted. */
+export const ampleBudget: Budget = {
+  capacity: Number.POSITIVE_INFINITY,
+  want: () => undefined,
+  share: () => Number.POSITIVE_INFINITY,
+  left: () => Number.POSITIVE_INFINITY,
+  take: () => undefined,
+};
+
 /** Collects the demands of namespaces, then returns their shares. */
-export class FairBudget {
+export class FairBudget implements Budget {
   readonly capacity: number;
   readonly #wanted = new Map<string, number>();
   readonly #takenBy = new Map<string, number>();
@@ -32,7 +51,6 @@ export class FairBudget {
     this.capacity = capacity;
   }
 
-  /** Must not be called after `shares` has been read. */
   want(namespace: string, amount: number): void {
     this.#wanted.set(namespace, (this.#wanted.get(namespace) ?? 0) + amount);
   }

@@ -3,6 +3,7 @@
  * immutable objects, which are compared by identity, so it is the same as if it were computed again.
  */
 import { isDeepStrictEqual } from "node:util";
+import type { Steps } from "../timing/steps.ts";
 
 /** Returns a function that computes its value for an immutable object once, and keeps it as long as the object. */
 export function memoised<Key extends WeakKey, Value>(compute: (key: Key) => Value): (key: Key) => Value {
@@ -33,6 +34,28 @@ export function memoisedWith<Key extends WeakKey, Inputs extends readonly unknow
   };
 }
 
+/** As `memoisedWith`, for computations with steps. */
+export function memoisedInSteps<Key extends WeakKey, Inputs extends readonly unknown[], Value>(
+  compute: (key: Key, ...inputs: Inputs) => Steps<Value>,
+): (key: Key, ...inputs: Inputs) => Steps<Value> {
+  const known = new KnownValues<Key, Value>();
+  return (key, ...inputs) => known.get(key, inputs, () => compute(key, ...inputs));
+}
+
+/** The last value of each object, with the inputs from which it was computed. */
+export class KnownValues<Key extends WeakKey, Value> {
+  readonly #known = new WeakMap<Key, { readonly inputs: readonly unknown[]; readonly value: Value }>();
+
+  /** Returns the last value for these inputs, or computes it. @param compute must depend on nothing but the key and the inputs. */
+  *get(key: Key, inputs: readonly unknown[], compute: () => Steps<Value>): Steps<Value> {
+    const found = this.#known.get(key);
+    if (found !== undefined && hasSameItems(found.inputs, inputs)) return found.value;
+    const value = yield* compute();
+    this.#known.set(key, { inputs, value });
+    return value;
+  }
+}
+
 /**
  * Returns a function that keeps the last value of each object, and returns it instead of an equal one, so that what is
  * memoised for the value stays.
@@ -47,18 +70,28 @@ export function keepingEqual<Value>(): (key: WeakKey, value: Value) => Value {
   };
 }
 
-/** The last list that began with an object. */
-const lists = new WeakMap<object, readonly object[]>();
+/** The last lists that began with an object, newest first. */
+const lists = new WeakMap<object, (readonly object[])[]>();
 const emptyList: readonly never[] = [];
+
+/** Lists that begin with one object: all of a kind, those of one Gateway, and the first page of each. */
+const maxLists = 4;
 
 /** Returns an earlier list with the same items if there is one, so that what is memoised for the list stays. */
 export function sameList<Item extends object>(list: readonly Item[]): readonly Item[] {
   const [first] = list;
   if (first === undefined) return emptyList;
   const known = lists.get(first);
-  // A list with the same items is of the same type.
-  if (known !== undefined && hasSameItems(known, list)) return known as readonly Item[];
-  lists.set(first, list);
+  if (known === undefined) {
+    lists.set(first, [list]);
+    return list;
+  }
+  for (const each of known) {
+    // A list with the same items is of the same type.
+    if (hasSameItems(each, list)) return each as readonly Item[];
+  }
+  known.unshift(list);
+  if (known.length > maxLists) known.pop();
   return list;
 }
 

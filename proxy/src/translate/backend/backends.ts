@@ -11,7 +11,10 @@ import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend } from "../../ir/snapshot.ts";
 import { attributing, eachObject, itself } from "../each-object.ts";
 import { nameKey, sortByName } from "../index/object-names.ts";
-import { keepingEqual, memoisedWith } from "@gatewayproxy/runtime/memoised";
+import { keepingEqual, memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
+import type { AnyRoute } from "../../api/resource.ts";
+import { ampleBudget } from "../fair-share.ts";
+import { backendRefsOf } from "../reference/references.ts";
 import { type ReferringObject, referrerOf } from "../reference/reference-grants.ts";
 import { notPermitted } from "../reference/resolution.ts";
 import { type BackendState, resolveBackend } from "./backend-resource.ts";
@@ -20,9 +23,9 @@ import { resolutionForGrpc } from "./grpc-backend.ts";
 import { hasProviders, resolveProviders } from "./provider-list.ts";
 import {
   appProtocolOf,
+  areWithinBudgets,
   type BackendResolution,
-  newEndpointBudget,
-  newScanBudget,
+  newServiceBudgets,
   noSlices,
   resolveService,
   type ServiceContext,
@@ -54,15 +57,23 @@ export class BackendReferences {
   readonly #context: TranslationContext;
   readonly #backends: ReadonlyMap<string, BackendState>;
   readonly #services: ServiceContext;
+  /** Whether no reference can exceed the budgets, so that `want` need not be called. */
+  readonly hasAmpleBudgets: boolean;
+  /** What all resolutions depend on. */
+  readonly #inputs: readonly unknown[];
   readonly #wantedPorts = new Set<string>();
   /** By service and port, since many routes refer to the same. */
   readonly #resolvedPorts = new Map<string, BackendResolution>();
 
-  constructor(context: TranslationContext, { tlsOf }: ResolvedTlsPolicies, backends: readonly BackendState[]) {
-    const { addressDenial } = context;
+  constructor(context: TranslationContext, tlsPolicies: ResolvedTlsPolicies, backends: readonly BackendState[]) {
+    const { addressDenial, index } = context;
+    const { tlsOf, policies } = tlsPolicies;
     this.#context = context;
     this.#backends = new Map(backends.map((state) => [nameKey(state.resource), state]));
-    this.#services = { tlsOf, addressDenial, endpointBudget: newEndpointBudget(), scanBudget: newScanBudget() };
+    this.hasAmpleBudgets = areWithinBudgets(index.slices, index.services);
+    const budgets = this.hasAmpleBudgets ? ampleBudgets : newServiceBudgets();
+    this.#services = { tlsOf, addressDenial, ...budgets };
+    this.#inputs = [index.isPermitted, addressDenial, sameList(policies)];
   }
 
   /** Adds a reference to the demand of endpoints, which namespaces share. To be called before any call of `resolve`. */
@@ -78,6 +89,28 @@ export class BackendReferences {
     const wanted = wantedOf(slices.get(key) ?? noSlices);
     this.#services.endpointBudget.want(namespace, wanted.endpoints);
     this.#services.scanBudget.want(namespace, wanted.entries);
+  }
+
+  /**
+   * Returns values on which the resolutions of all references of some routes depend: while they are the same values, so are the
+   * resolutions. This takes two lookups for a Service, and no text is made.
+   */
+  inputsOf(referents: readonly RouteReference[]): unknown[] {
+    const inputs: unknown[] = [...this.#inputs];
+    const { services, slices } = this.#context.index;
+    for (const { route, ref, key } of referents) {
+      const referent = ref.kind === "Service" ? services.get(key) : this.#backends.get(key);
+      if (referent === undefined) {
+        // The message of a reference to nothing may suggest a name.
+        const resolution = this.resolve(route, ref);
+        inputs.push("message" in resolution ? resolution.message : resolution);
+      } else if (this.hasAmpleBudgets) {
+        inputs.push(referent, slices.get(key));
+      } else {
+        inputs.push(this.resolve(route, ref));
+      }
+    }
+    return inputs;
   }
 
   /** Resolves a backendRef: of a rule, of a mirror, or of a policy. */
@@ -131,6 +164,30 @@ export class BackendReferences {
     return resolution;
   }
 }
+
+/** A reference of a route to a backend. */
+export interface RouteReference {
+  readonly route: AnyRoute;
+  readonly ref: BackendReference;
+  /** `namespace/name` of the referent. */
+  readonly key: string;
+}
+
+/** Returns the references of routes, without those that have the same result as another one. */
+export const routeReferences = memoised((routes: readonly AnyRoute[]): readonly RouteReference[] => {
+  const distinct = new Map<string, RouteReference>();
+  for (const route of routes) {
+    for (const ref of backendRefsOf(route)) {
+      const { namespace = route.metadata.namespace, group, kind, name, port } = ref;
+      const key = objectKey({ namespace, name });
+      const place = JSON.stringify([route.kind, route.metadata.namespace, group, kind, key, port]);
+      if (!distinct.has(place)) distinct.set(place, { route, ref, key });
+    }
+  }
+  return [...distinct.values()];
+});
+
+const ampleBudgets = { endpointBudget: ampleBudget, scanBudget: ampleBudget };
 
 /** Returns how the backends of an object are called. */
 function transportOf({ kind }: ReferringObject): Transport {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { parseResource } from "../../api/parse-resource.ts";
 import { resourceSet } from "../../api/resource.ts";
 import { indexResources } from "../index/resource-index.ts";
-import { newEndpointBudget, newScanBudget, resolveService, wantedOf } from "./service-backend.ts";
+import { newServiceBudgets, resolveService, wantedOf } from "./service-backend.ts";
 
 interface Conditions {
   readonly ready?: boolean;
@@ -33,15 +33,13 @@ function used(...endpoints: readonly Conditions[]): readonly string[] {
   const resource = index.services.get("default/b");
   if (resource === undefined) throw new Error("there is no Service");
   const slices = index.slices.get("default/b") ?? [];
-  const wanted = newEndpointBudget();
-  wanted.want("default", endpoints.length);
-  const scans = newScanBudget();
-  scans.want("default", wantedOf(slices).entries);
+  const budgets = newServiceBudgets();
+  budgets.endpointBudget.want("default", endpoints.length);
+  budgets.scanBudget.want("default", wantedOf(slices).entries);
   const resolution = resolveService(resource, { port: 80, transport: "TCP" }, slices, {
     tlsOf: () => ({ kind: "none" }),
     addressDenial: () => undefined,
-    endpointBudget: wanted,
-    scanBudget: scans,
+    ...budgets,
   });
   if (resolution.kind !== "resolved") throw new Error(JSON.stringify(resolution));
   return resolution.value.endpoints.map(({ host }) => host);

@@ -5,10 +5,10 @@ import type { Service, ServicePort } from "../../api/service.ts";
 import type { UnresolvedReason } from "../../api/status.ts";
 import type { Backend, Endpoint } from "../../ir/snapshot.ts";
 import type { ResolvedTlsPolicies, ServiceTls } from "./backend-tls.ts";
-import { memoised } from "@gatewayproxy/runtime/memoised";
+import { memoised, memoisedWith } from "@gatewayproxy/runtime/memoised";
 import type { AddressDenial } from "../context.ts";
 import type { Resolution } from "../reference/resolution.ts";
-import { FairBudget } from "../fair-share.ts";
+import { type Budget, FairBudget } from "../fair-share.ts";
 import { compareText, nameKey } from "../index/object-names.ts";
 
 /** A backend, or why there is none. */
@@ -28,9 +28,9 @@ export interface ServiceContext extends Pick<ResolvedTlsPolicies, "tlsOf"> {
   /** Returns why the proxy does not connect to an endpoint; such endpoints are left out. */
   readonly addressDenial: AddressDenial;
   /** The budget for endpoints, counted for each port. */
-  readonly endpointBudget: FairBudget;
+  readonly endpointBudget: Budget;
   /** The budget for reading slices, since a Service may have thousands of ports, each with the same slices. */
-  readonly scanBudget: FairBudget;
+  readonly scanBudget: Budget;
 }
 
 /** The transport protocols of ports that routes can name. */
@@ -207,14 +207,14 @@ function resolvePort(
   return { resolution, taken, isWhole: areAllRead && endpoints.length === all.length };
 }
 
-function tooManyEndpoints(service: Service, most: number, budget: FairBudget): string {
+function tooManyEndpoints(service: Service, most: number, budget: Budget): string {
   const name = `Service ${nameKey(service)}`;
   if (most === maxEndpoints) return `${name} has more than ${most} ready endpoints, of which ${most} are called`;
   const { namespace } = service.metadata;
   return `${name} has more ready endpoints than the ${most} that are called: namespace ${namespace} has a share of ${budget.share(namespace)} of the ${budget.capacity} endpoints that are called, each port of a Service counted`;
 }
 
-function tooManyEntries(service: Service, budget: FairBudget): string {
+function tooManyEntries(service: Service, budget: Budget): string {
   const { namespace } = service.metadata;
   return `Service ${nameKey(service)} has more endpoints than are read: namespace ${namespace} has a share of ${budget.share(namespace)} of the ${budget.capacity} entries of EndpointSlices that are read, each port of a Service counted`;
 }
@@ -226,14 +226,31 @@ function tooManyEntries(service: Service, budget: FairBudget): string {
 export const maxEndpoints = 1_000;
 
 /** An endpoint of a port takes some 0.25 KB of the heap of each worker until it is called. */
-export function newEndpointBudget(): FairBudget {
-  return new FairBudget(160_000);
+const maxEndpointsOfAll = 160_000;
+/** An entry takes some 200 ns. */
+const maxEntriesOfAll = 4_000_000;
+
+/** The budgets of a translation. */
+export type ServiceBudgets = Pick<ServiceContext, "endpointBudget" | "scanBudget">;
+
+/** Returns budgets that namespaces share. */
+export function newServiceBudgets(): ServiceBudgets {
+  return { endpointBudget: new FairBudget(maxEndpointsOfAll), scanBudget: new FairBudget(maxEntriesOfAll) };
 }
 
-/** An entry takes some 200 ns. */
-export function newScanBudget(): FairBudget {
-  return new FairBudget(4_000_000);
-}
+/** Whether all ports of all Services together are within the budgets. */
+export const areWithinBudgets = memoisedWith(
+  (slices: ReadonlyMap<string, readonly EndpointSlice[]>, services: ReadonlyMap<string, Service>): boolean => {
+    let [endpoints, entries] = [0, 0];
+    for (const [name, ofService] of slices) {
+      const ports = services.get(name)?.spec.ports.length ?? 0;
+      const wanted = wantedOf(ofService);
+      endpoints += ports * wanted.endpoints;
+      entries += ports * wanted.entries;
+    }
+    return endpoints <= maxEndpointsOfAll && entries <= maxEntriesOfAll;
+  },
+);
 
 /** The slices of a Service without any. */
 export const noSlices: readonly EndpointSlice[] = [];

@@ -1,5 +1,6 @@
 /** Names of objects, and the orders that the Gateway API defines. */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
+import { derived } from "@gatewayproxy/runtime/lists";
 import { memoised } from "@gatewayproxy/runtime/memoised";
 
 /** The metadata of an object in a namespace that identifies and orders it. */
@@ -14,9 +15,17 @@ export interface Named {
 /** Returns `namespace/name`. */
 export const nameKey: (object: Named) => string = memoised(({ metadata }) => objectKey(metadata));
 
-/** Returns objects of one kind by `namespace/name`. */
-export function indexByName<T extends Named>(objects: readonly T[]): ReadonlyMap<string, T> {
-  return new Map(objects.map((object) => [nameKey(object), object]));
+/** Returns a function that indexes objects of one kind by `namespace/name`. No two of a list have the same. */
+export function indexedByName<T extends Named>(): (objects: readonly T[]) => ReadonlyMap<string, T> {
+  return derived<T, ReadonlyMap<string, T>>(
+    (objects) => new Map(objects.map((object) => [nameKey(object), object])),
+    (before, { removed, added }) => {
+      const byName = new Map(before);
+      for (const object of removed) byName.delete(nameKey(object));
+      for (const object of added) byName.set(nameKey(object), object);
+      return byName;
+    },
+  );
 }
 
 /** Returns a copy sorted by namespace, then name. */
@@ -26,10 +35,12 @@ export function sortByName<T extends Named>(objects: readonly T[]): readonly T[]
 
 /** Returns a copy in the order of the Gateway API: oldest first (without a time last), then by namespace and name. */
 export function sortByAge<T extends Named>(objects: readonly T[]): readonly T[] {
-  return objects
-    .map((object) => ({ object, ms: createdMs(object.metadata) }))
-    .sort((a, b) => a.ms - b.ms || compareNames(a.object, b.object))
-    .map(({ object }) => object);
+  return [...objects].sort(compareAges);
+}
+
+/** Compares by the order of the Gateway API. */
+export function compareAges(a: Named, b: Named): number {
+  return createdMs(a.metadata) - createdMs(b.metadata) || compareNames(a, b);
 }
 
 const createdMs = memoised(({ creationTimestamp }: Named["metadata"]): number =>
@@ -37,7 +48,8 @@ const createdMs = memoised(({ creationTimestamp }: Named["metadata"]): number =>
   creationTimestamp === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(creationTimestamp),
 );
 
-function compareNames(a: Named, b: Named): number {
+/** Compares by namespace, then name. */
+export function compareNames(a: Named, b: Named): number {
   return compareText(a.metadata.namespace, b.metadata.namespace) || compareText(a.metadata.name, b.metadata.name);
 }
 

@@ -4,14 +4,16 @@ import type { ConfigMap } from "../../api/config-map.ts";
 import { type EndpointSlice, serviceNameLabel } from "../../api/endpoint-slice.ts";
 import type { Gateway } from "../../api/gateway.ts";
 import type { GatewayClass } from "../../api/gateway-class.ts";
-import type { Resource, ResourceSet } from "../../api/resource.ts";
+import { type AnyRoute, type Resource, type ResourceSet, routesOf } from "../../api/resource.ts";
 import type { Secret } from "../../api/secret.ts";
 import type { Service } from "../../api/service.ts";
 import { gatewayOwnership, type Ownership } from "../gateway/gateway-classes.ts";
+import { groupedBy, type Pages, pagesBy, sortedBy } from "@gatewayproxy/runtime/lists";
 import { memoised, sameList } from "@gatewayproxy/runtime/memoised";
+import { routeKey, routeKinds } from "@gatewayproxy/runtime/route-key";
 import { type IsPermitted, referencePermissions } from "../reference/reference-grants.ts";
 import { type NamespaceLabels, namespaceLabels } from "./namespaces.ts";
-import { indexByName, sortByName } from "./object-names.ts";
+import { compareAges, compareNames, indexedByName, nameKey, sortByName } from "./object-names.ts";
 
 /** Objects of one kind by `namespace/name`. */
 export type ByName<T> = ReadonlyMap<string, T>;
@@ -27,6 +29,8 @@ export interface ResourceIndex {
   /** The slices of each Service, sorted by name. Slices without the label of a Service are omitted. */
   readonly slices: ByName<readonly EndpointSlice[]>;
   readonly backends: ByName<Backend>;
+  /** All routes in the order of the Gateway API. A page stays the same list while none of its routes changes. */
+  readonly routes: Pages<AnyRoute>;
   readonly secrets: ByName<Secret>;
   readonly configMaps: ByName<ConfigMap>;
   /** Whether this controller implements a Gateway. */
@@ -49,13 +53,13 @@ function sharedLists(resources: ResourceSet): ResourceSet {
 }
 
 /** Lookups of one kind, which stay as long as no object of the kind changes. */
-const servicesIn = memoised((objects: readonly Service[]): ResourceIndex["services"] => indexByName(objects));
-const slicesIn = memoised(indexSlices);
-const backendsIn = memoised((objects: readonly Backend[]): ResourceIndex["backends"] => indexByName(objects));
-const secretsIn = memoised((objects: readonly Secret[]): ResourceIndex["secrets"] => indexByName(objects));
-const configMapsIn = memoised((objects: readonly ConfigMap[]): ResourceIndex["configMaps"] => indexByName(objects));
-const gatewaysIn = memoised((objects: readonly Gateway[]): ResourceIndex["gateways"] =>
-  indexByName(sortByName(objects)),
+const servicesIn = indexedByName<Service>();
+const backendsIn = indexedByName<Backend>();
+const secretsIn = indexedByName<Secret>();
+const configMapsIn = indexedByName<ConfigMap>();
+const gatewaysIn = memoised(
+  (objects: readonly Gateway[]): ResourceIndex["gateways"] =>
+    new Map(sortByName(objects).map((gateway) => [nameKey(gateway), gateway])),
 );
 const classesIn = memoised(
   (objects: readonly GatewayClass[]): ResourceIndex["classes"] =>
@@ -87,6 +91,10 @@ class LazyIndex implements ResourceIndex {
     return slicesIn(this.resources.EndpointSlice);
   }
 
+  get routes(): ResourceIndex["routes"] {
+    return routePages(inPrecedence(routesOf(this.resources)));
+  }
+
   get backends(): ResourceIndex["backends"] {
     return backendsIn(this.resources.Backend);
   }
@@ -112,17 +120,14 @@ class LazyIndex implements ResourceIndex {
   }
 }
 
-function indexSlices(slices: readonly EndpointSlice[]): ByName<readonly EndpointSlice[]> {
-  const byService = new Map<string, EndpointSlice[]>();
-  for (const slice of slices) {
-    const { labels, namespace } = slice.metadata;
-    const service = Object.hasOwn(labels, serviceNameLabel) ? labels[serviceNameLabel] : undefined;
-    if (service === undefined) continue;
-    const key = `${namespace}/${service}`;
-    const known = byService.get(key);
-    if (known === undefined) byService.set(key, [slice]);
-    else known.push(slice);
-  }
-  // The slices of a Service that has not changed are the same list.
-  return new Map(Array.from(byService, ([key, own]) => [key, sameList(own.length === 1 ? own : sortByName(own))]));
-}
+/** Two routes of different kinds may have the same name and age. */
+const inPrecedence = sortedBy<AnyRoute>(
+  (a, b) => compareAges(a, b) || routeKinds.indexOf(a.kind) - routeKinds.indexOf(b.kind),
+);
+const routePages = pagesBy<AnyRoute>(({ kind, metadata }) => routeKey(kind, metadata));
+
+const slicesIn = groupedBy(
+  ({ metadata: { labels, namespace } }: EndpointSlice) =>
+    Object.hasOwn(labels, serviceNameLabel) ? `${namespace}/${labels[serviceNameLabel] ?? ""}` : undefined,
+  compareNames,
+);

@@ -4,12 +4,13 @@ import type { AnyRoute } from "../../api/resource.ts";
 import type { LocalLimit } from "../../ir/limit.ts";
 import type { Backend, Bind, Listener, Route, RouteRule, StreamListener, StreamRoute } from "../../ir/snapshot.ts";
 import { type AttachedLimits, type Limits, noLimits } from "../policy/attached-limits.ts";
-import { eachObject } from "../each-object.ts";
+import { eachObject, eachPage } from "../each-object.ts";
 import { backendFor, refsFor, ruleFor } from "../gateway/gateway-client-certificate.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
 import type { ListenerState } from "./listeners.ts";
 import { compareText, nameKey } from "../index/object-names.ts";
-import { hasSameItems, memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
+import { joined, type Pages, sortedBy } from "@gatewayproxy/runtime/lists";
+import { hasSameItems, KnownValues, memoised, memoisedInSteps, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
 import { type PolicyState, targetKey } from "../policy/policies.ts";
 import type { Attachment } from "../route/attachment.ts";
 import { isServed } from "../route/rules.ts";
@@ -84,30 +85,45 @@ function isStreamProtocol(protocol: string): protocol is StreamListener["protoco
 /** Returns the backends of all served rules and the services of policies, by their keys in sorted order. */
 export function* collectBackends(
   gateways: ReadonlyMap<string, GatewayState>,
-  routes: readonly AnyRouteState[],
+  routes: Pages<AnyRouteState>,
   policies: readonly PolicyState[],
 ): Steps<Readonly<Record<string, Backend>>> {
   const byKey = new Map<string, Backend>();
   const add = (backend: Backend) => byKey.set(backend.key, backend);
   for (const { global } of policies) if (global?.service !== undefined) add(global.service);
-  yield* eachObject(routes, routeOf, (state) => {
-    const named = backendsOf(state);
-    for (const name of callersOf(state)) {
-      const caller = gateways.get(name);
-      if (caller === undefined) continue;
-      for (const backend of named) add(backendFor(caller, backend, named));
-    }
+  yield* eachPage(routes, function* (page): Steps<void> {
+    const callers = callersIn(page).flatMap((name) => gateways.get(name) ?? []);
+    for (const backend of yield* backendsIn(page, ...callers)) add(backend);
   });
-  return byKeys(sameList([...byKey.values()]));
+  return byKeys(sortedByKey([...byKey.values()]));
 }
+
+const sortedByKey = sortedBy<Backend>((a, b) => compareText(a.key, b.key));
 
 /** Returns the same record for the same list. */
 const byKeys = memoised(
   (backends: readonly Backend[]): Readonly<Record<string, Backend>> =>
-    Object.fromEntries(
-      backends.map((backend) => [backend.key, backend] as const).sort(([a], [b]) => compareText(a, b)),
-    ),
+    Object.fromEntries(backends.map((backend) => [backend.key, backend])),
 );
+
+/** The Gateways that serve routes of a page, as `namespace/name`. */
+const callersIn = memoised((page: readonly AnyRouteState[]): readonly string[] => [
+  ...new Set(page.flatMap((state) => [...callersOf(state)])),
+]);
+
+/** The backends of a page of routes, as each of the Gateways calls those of its routes. */
+const backendsIn = memoisedInSteps(function* (
+  page: readonly AnyRouteState[],
+  ...callers: readonly GatewayState[]
+): Steps<readonly Backend[]> {
+  const backends = yield* eachObject(page, routeOf, (state) => {
+    const named = backendsOf(state);
+    const own = callersOf(state);
+    const ofRoute = callers.filter(({ gateway }) => own.has(nameKey(gateway)));
+    return ofRoute.flatMap((caller) => named.map((backend) => backendFor(caller, backend, named)));
+  });
+  return [...new Set(backends.flat())];
+});
 
 /** The Gateways that serve a route, as `namespace/name`. */
 const callersOf = memoised(({ parents }: AnyRouteState): ReadonlySet<string> => {
@@ -128,7 +144,7 @@ function* buildListener(
   rules: SharedRules,
 ): Steps<Listener> {
   const { gateway, listener, key, tls } = state;
-  const attached = routes.get(key) ?? [];
+  const pages = yield* eachPage(routes.get(key) ?? [], (page) => routesIn(page, limits, rules));
   const { namespace, name } = gateway.metadata;
   return {
     key,
@@ -137,13 +153,7 @@ function* buildListener(
     protocol: tls === undefined ? "HTTP" : "HTTPS",
     ...(tls !== undefined && { tls }),
     ...(listener.hostname === undefined ? {} : { hostname: listener.hostname }),
-    routes: sameList(
-      yield* eachObject(
-        attached,
-        ({ state: { route } }) => route,
-        (each) => buildRoute(each, limits, rules),
-      ),
-    ),
+    routes: joined(pages),
   };
 }
 
@@ -164,7 +174,7 @@ function* buildStreamListener(
     ...(tls !== undefined && { tls }),
     ...(listener.hostname === undefined ? {} : { hostname: listener.hostname }),
     routes: yield* eachObject(
-      routes.get(key) ?? [],
+      (routes.get(key) ?? []).flat(),
       ({ state: { route } }) => route,
       (each) => buildStreamRoute(each, limits, caller),
     ),
@@ -197,16 +207,20 @@ function buildStreamRoute(
 
 /** The limits of a route, of its listener, of its Gateway, and of every route of its namespace. */
 function sharedLimits(limits: AttachedLimits, route: AnyRoute, listener: ListenerState): readonly Limits[] {
-  const gatewayName = nameKey(listener.gateway);
-  const limitsAt = (target: string) => limits.at(listener.gateway, target);
   return [
-    limitsAt(targetOf(route)),
-    // A listener of a ListenerSet may have the name of one of the Gateway.
-    listener.owner === listener.gateway
-      ? limitsAt(targetKey("Gateway", gatewayName, listener.listener.name))
-      : noLimits,
-    limitsAt(targetKey("Gateway", gatewayName)),
+    limits.at(listener.gateway, targetOf(route)),
+    ...limitsOfAll(limits, listener),
     limits.ofAnyRoute(route.metadata.namespace),
+  ];
+}
+
+/** The limits of all routes of a listener: its own, and those of its Gateway. */
+function limitsOfAll(limits: AttachedLimits, { gateway, owner, listener }: ListenerState): readonly Limits[] {
+  const name = nameKey(gateway);
+  return [
+    // A listener of a ListenerSet may have the name of one of the Gateway.
+    owner === gateway ? limits.at(gateway, targetKey("Gateway", name, listener.name)) : noLimits,
+    limits.at(gateway, targetKey("Gateway", name)),
   ];
 }
 
@@ -219,9 +233,38 @@ function ageOf(creationTimestamp: string | undefined): Pick<Route, "creationTime
   return creationTimestamp === undefined ? {} : { creationTimestamp: new Date(creationTimestamp).toISOString() };
 }
 
-function buildRoute({ state, attachment }: AttachedRoute, limits: AttachedLimits, sharedRules: SharedRules): Route {
-  return routeAt(attachment, state.route, sharedRules.of(state, attachment, limits));
+/** The last routes of each page at a listener. */
+const knownRoutes = new KnownValues<readonly AttachedRoute[], readonly Route[]>();
+
+/** Returns the routes of a page at a listener: the same list while nothing changes on which it depends. */
+function routesIn(page: readonly AttachedRoute[], limits: AttachedLimits, rules: SharedRules): Steps<readonly Route[]> {
+  const inputs: unknown[] = [rules.caller];
+  const [first] = page;
+  if (first !== undefined && !limits.isEmpty) {
+    const { listener } = first.attachment;
+    inputs.push(...limitsOfAll(limits, listener));
+    const { namespaces, targets } = targetsIn(page);
+    for (const namespace of namespaces) inputs.push(limits.ofAnyRoute(namespace));
+    for (const target of targets) inputs.push(limits.at(listener.gateway, target));
+  }
+  return knownRoutes.get(page, inputs, function* () {
+    const routes = yield* eachObject(
+      page,
+      ({ state: { route } }) => route,
+      ({ state, attachment }) => routeAt(attachment, state.route, rules.of(state, attachment, limits)),
+    );
+    return sameList(routes);
+  });
 }
+
+/** The namespaces of the routes of a page, and the routes and rules as targets of policies. */
+const targetsIn = memoised((page: readonly AttachedRoute[]) => ({
+  namespaces: [...new Set(page.map(({ state: { route } }) => route.metadata.namespace))],
+  targets: page.flatMap(({ state: { route, rules } }) => [
+    targetOf(route),
+    ...rules.flatMap(({ rule: { name } }) => (name === undefined ? [] : [targetOf(route, name)])),
+  ]),
+}));
 
 /** Returns the same object while nothing changes on which it depends. */
 const routeAt = memoisedWith(({ hostnames }: Attachment, route: RouteState["route"], rules: Route["rules"]): Route => {
@@ -234,7 +277,7 @@ const routeAt = memoisedWith(({ hostnames }: Attachment, route: RouteState["rout
  * and rules with the same limits share a list of limits, so that a route at 64 listeners takes the memory of one.
  */
 class SharedRules {
-  readonly #caller: GatewayState;
+  readonly caller: GatewayState;
   /** By route, then by the limits that apply to all of its rules. */
   readonly #known = new Map<
     RouteState,
@@ -242,7 +285,7 @@ class SharedRules {
   >();
 
   constructor(caller: GatewayState) {
-    this.#caller = caller;
+    this.caller = caller;
   }
 
   /** Returns the rules of a route at a listener. */
@@ -256,7 +299,7 @@ class SharedRules {
     const own = state.rules.map(({ rule: { name } }) =>
       name === undefined || limits.isEmpty ? noLimits : limits.at(listener.gateway, targetOf(state.route, name)),
     );
-    const rules = rulesAt(attachment, state.rules, this.#caller, shared.length, ...shared, ...own);
+    const rules = rulesAt(attachment, state.rules, this.caller, shared.length, ...shared, ...own);
     known.push({ shared, rules });
     return rules;
   }

@@ -58,7 +58,8 @@ export interface PolicyAtTarget {
 export class AttachedLimits {
   readonly #budget: LimitBudget;
   readonly #placeOf: (gateway: Gateway) => string;
-  readonly #byTarget = new Map<string, Limits>();
+  /** By place, then by target. */
+  readonly #byTarget = new Map<string, Map<string, Limits>>();
   readonly #ofAnyRoute = new Map<string, Limits>();
 
   /** @param placeOf names the process that serves a Gateway. */
@@ -74,7 +75,7 @@ export class AttachedLimits {
 
   /** The limits of a target in the process that serves a Gateway. */
   at(gateway: Gateway, target: string): Limits {
-    return this.#byTarget.get(placeKey(this.#placeOf(gateway), target)) ?? noLimits;
+    return this.#byTarget.get(this.#placeOf(gateway))?.get(target) ?? noLimits;
   }
 
   /** The limits of every route of a namespace, since a policy with unknown targets may target any of them. */
@@ -94,12 +95,13 @@ export class AttachedLimits {
    */
   add({ policy, target, places, limits, closes, demand = noCredentialDemand }: PolicyAtTarget): string | undefined {
     const excesses = places.flatMap((place) => {
-      const before = this.#byTarget.get(placeKey(place, target)) ?? noLimits;
+      const ofPlace = this.#byTarget.get(place) ?? new Map<string, Limits>();
+      this.#byTarget.set(place, ofPlace);
+      const before = ofPlace.get(target) ?? noLimits;
       const together = joined(before, limits);
       const excess = excessOf(together, target) ?? this.#budget.take(place, policy, demand);
       const leftOut = closes ? { ...before, closedBy: withClosing(before.closedBy, [nameKey(policy)]) } : before;
-      const key = placeKey(place, target);
-      this.#byTarget.set(key, keptLimits(policy, key, excess === undefined ? together : leftOut));
+      ofPlace.set(target, keptLimits(policy, `${place} ${target}`, excess === undefined ? together : leftOut));
       return excess ?? [];
     });
     if (excesses[0] === undefined) return undefined;
@@ -118,10 +120,6 @@ function keptLimits(policy: ProxyPolicy, key: string, limits: Limits): Limits {
   if (before !== undefined && isDeepStrictEqual(before, limits)) return before;
   known.set(key, limits);
   return limits;
-}
-
-function placeKey(place: string, target: string): string {
-  return `${place} ${target}`;
 }
 
 function joined(before: Limits, { authentication, local, global, closedBy }: Limits): Limits {

@@ -10,6 +10,7 @@ import { type AuthenticationState, translateAuthentication } from "./authenticat
 import { AttachedLimits, type Limits } from "./attached-limits.ts";
 import { eachObject, itself } from "../each-object.ts";
 import type { GatewayState, ResolvedGateways } from "../gateway/gateways.ts";
+import type { Pages } from "@gatewayproxy/runtime/lists";
 import { memoised } from "@gatewayproxy/runtime/memoised";
 import { type GlobalState, globalLimitAt, translateGlobal } from "./global-limits.ts";
 import { AuthenticatedTargets } from "./authenticated-targets.ts";
@@ -67,8 +68,8 @@ export interface AttachedPolicies {
 /** The possible targets of policies, and what policies refer to. */
 export interface PolicyTargets {
   readonly gateways: ResolvedGateways;
-  readonly routes: readonly RouteState[];
-  readonly streams: readonly StreamRouteState[];
+  readonly routes: Pages<RouteState>;
+  readonly streams: Pages<StreamRouteState>;
   readonly references: BackendReferences;
   readonly conflicts: ResolvedConflicts;
   readonly streamConflicts: StreamConflicts;
@@ -81,7 +82,7 @@ export function* attachPolicies(
 ): Steps<AttachedPolicies> {
   const { readyReplicas, refusedPolicies, forgetfulPlaces, hints, placeOf } = context;
   const policies = context.index.resources.ProxyPolicy;
-  const routes = indexRoutes([...requestRoutes, ...streams]);
+  const routes = indexRoutes(policies.length === 0 ? [] : [...requestRoutes, ...streams].flat());
   const placesOf = targetPlaces(placeOf, gateways, routes);
   const budget = new LimitBudget();
   const authentications = yield* translateAuthentications(context, placesOf, budget);

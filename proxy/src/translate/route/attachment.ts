@@ -17,7 +17,7 @@ import type { ResolvedGateways } from "../gateway/gateways.ts";
 import { commonHostnames } from "./hostnames.ts";
 import type { ListenerState } from "../listener/listeners.ts";
 import type { TranslationContext } from "../context.ts";
-import { memoisedWith } from "@gatewayproxy/runtime/memoised";
+import { memoised, memoisedWith } from "@gatewayproxy/runtime/memoised";
 import { allowsNamespace, type NamespaceLabels } from "../index/namespaces.ts";
 
 /** The part of a listener that decides whether a route may attach. */
@@ -96,18 +96,46 @@ export function* wantAttachments(
   }
 }
 
-/** The listeners of each parent of a route; undefined for one that is not of this controller. */
-export type ParentListeners = readonly (readonly ListenerState[] | undefined)[];
+/** A parent that does not exist. */
+export const missingParent = "missing";
 
-/** Returns the listeners of each parent of a route. */
-export function parentListeners(route: AnyRoute, gateways: ResolvedGateways): ParentListeners {
-  return route.spec.parentRefs.map((parentRef) => parentOf(route, parentRef, gateways).listeners);
+/**
+ * Returns what the attachments of some routes depend on: the listeners of each of their parents, `missingParent`, or undefined for one
+ * of another controller.
+ */
+export function parentsIn(
+  routes: readonly AnyRoute[],
+  { parents }: ResolvedGateways,
+): readonly (readonly ListenerState[] | typeof missingParent | undefined)[] {
+  return namedParents(routes).map(({ kind, name }) => {
+    const ofKind = parents.get(kind);
+    return ofKind?.ours.get(name) ?? (ofKind?.all.has(name) === false ? missingParent : undefined);
+  });
 }
 
-/** Returns the number of comparisons of a route with listeners. */
-export function comparisonsOf(listeners: ParentListeners): number {
-  return listeners.reduce((sum, each) => sum + (each?.length ?? 0), 0);
+/** Returns the number of comparisons of some routes with listeners. */
+export function comparisonsIn(routes: readonly AnyRoute[], { parents }: ResolvedGateways): number {
+  return namedParents(routes).reduce(
+    (sum, { kind, name, refs }) => sum + refs * (parents.get(kind)?.ours.get(name)?.length ?? 0),
+    0,
+  );
 }
+
+/** The parents of some routes, each with the number of parentRefs to it. */
+const namedParents = memoised((routes: readonly AnyRoute[]) => {
+  const byKey = new Map<string, { readonly kind: string; readonly name: string; refs: number }>();
+  for (const { spec, metadata } of routes) {
+    for (const ref of spec.parentRefs) {
+      if (ref.group !== gatewayGroup) continue;
+      const name = parentName(ref, metadata.namespace);
+      const key = JSON.stringify([ref.kind, name]);
+      const known = byKey.get(key);
+      if (known === undefined) byKey.set(key, { kind: ref.kind, name, refs: 1 });
+      else known.refs++;
+    }
+  }
+  return [...byKey.values()];
+});
 
 /** The parent of a parentRef: `listeners` only for one of this controller, `kind` only for a supported kind. */
 function parentOf({ metadata }: AnyRoute, parentRef: ParentRef, gateways: ResolvedGateways) {

@@ -9,7 +9,8 @@ import { patternSize } from "../../regex/pattern.ts";
 import { eachObject } from "../each-object.ts";
 import { fairShares } from "../fair-share.ts";
 import type { Finding } from "../status/finding.ts";
-import { memoised } from "@gatewayproxy/runtime/memoised";
+import type { Pages } from "@gatewayproxy/runtime/lists";
+import { memoised, sameList } from "@gatewayproxy/runtime/memoised";
 import { routeOf, type RouteState } from "./routes.ts";
 import { isServed, type RuleState } from "./rules.ts";
 
@@ -24,14 +25,16 @@ export const maxServedPatternSize = 32_000;
  * @param placeOf names the process that serves a Gateway.
  */
 export function* shareOutPatterns(
-  routes: readonly RouteState[],
+  routes: Pages<RouteState>,
   placeOf: (gateway: Gateway) => string,
-): Steps<readonly RouteState[]> {
+): Steps<Pages<RouteState>> {
   // Most routes have none, and are the same in all processes.
-  const views = yield* eachObject(routes, routeOf, (state) =>
-    state.rules.some((rule) => patternsOf(rule).length > 0) ? viewsOf(state, placeOf) : [],
+  const withPatterns = routes.flatMap(statesWithPatterns);
+  if (withPatterns.length === 0) return routes;
+  const views = new Map(
+    yield* eachObject(withPatterns, routeOf, (state) => [state, viewsOf(state, placeOf)] as const),
   );
-  const byPlace = Map.groupBy(views.flat(), ({ place }) => place);
+  const byPlace = Map.groupBy([...views.values()].flat(), ({ place }) => place);
   const shared = new Map<RouteState, RouteState>();
   for (const [, ofPlace] of byPlace) {
     const states = ofPlace.map(({ state }) => state);
@@ -41,12 +44,22 @@ export function* shareOutPatterns(
       if (state !== undefined) shared.set(state, served);
     });
   }
-  return routes.flatMap((state, index) => {
-    const served = (views[index] ?? []).map((view) => shared.get(view.state) ?? view.state);
-    const isWhole = served.every(({ rules }) => rules.every((rule, each) => rule === state.rules[each]));
-    return isWhole ? [state] : served;
-  });
+  return routes.map((page) =>
+    statesWithPatterns(page).length === 0
+      ? page
+      : sameList(
+          page.flatMap((state) => {
+            const served = (views.get(state) ?? []).map((view) => shared.get(view.state) ?? view.state);
+            const isWhole = served.every(({ rules }) => rules.every((rule, each) => rule === state.rules[each]));
+            return isWhole ? [state] : served;
+          }),
+        ),
+  );
 }
+
+const statesWithPatterns = memoised((page: readonly RouteState[]): readonly RouteState[] =>
+  page.filter(({ rules }) => rules.some((rule) => patternsOf(rule).length > 0)),
+);
 
 /** The states of a route by process. */
 function viewsOf(

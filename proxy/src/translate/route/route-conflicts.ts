@@ -24,6 +24,7 @@ import { findRouteConflicts } from "../../routing/route-conflicts.ts";
 import type { TranslationContext } from "../context.ts";
 import type { Attachment } from "./attachment.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
+import type { Pages } from "@gatewayproxy/runtime/lists";
 import { memoised } from "@gatewayproxy/runtime/memoised";
 import { type AttachedRoute, keyOfRoute, type RoutesByListener, type RouteState } from "./routes.ts";
 
@@ -108,7 +109,7 @@ export function* resolveConflicts(
       key,
       ...(hostname !== undefined && { hostname }),
       sockets: addresses.map((address) => `${placeOf(gateway)} ${address ?? ""} ${port}`),
-      routes: (routes.get(key) ?? []).map(conflictRouteOf),
+      routes: (routes.get(key) ?? []).flatMap(conflictRoutesIn),
     };
   });
   const found = yield* conflictsOf(gateways, listeners, pathRules);
@@ -116,7 +117,7 @@ export function* resolveConflicts(
   if (found.byListener.size === 0) return new ResolvedConflicts(found, states);
   // A route may have many listeners.
   for (const attached of routes.values()) {
-    for (const { state } of attached) states.add(state);
+    for (const { state } of attached.flat()) states.add(state);
     yield;
   }
   return new ResolvedConflicts(found, states);
@@ -161,6 +162,8 @@ function conflictRouteOf({ state: { route, rules }, attachment: { hostnames } }:
   return conflictRoute;
 }
 
+const conflictRoutesIn = memoised((page: readonly AttachedRoute[]) => page.map(conflictRouteOf));
+
 /** Returns the same object for the same rules, so that the matches of a route are read once for several listeners. */
 const matchesOf = memoised((rules: RouteState["rules"]) => rules.map(({ rule: { matches } }) => ({ matches })));
 
@@ -177,12 +180,17 @@ export class ResolvedConflicts {
     );
   }
 
+  /** Whether no rule loses requests. */
+  get isEmpty(): boolean {
+    return this.#found.byListener.size === 0;
+  }
+
   /**
    * Returns the rules that lose requests at the programmed ones of these listeners together. A rule is reachable if one of them
    * serves it.
    */
   verdicts({ route, rules }: RouteState, attachments: readonly Attachment[]): readonly RuleVerdict[] {
-    if (this.#found.byListener.size === 0) return [];
+    if (this.isEmpty) return [];
     const key = keyOfRoute(route);
     const programmed = new Set(
       attachments.filter(({ listener }) => listener.isProgrammed).map(({ listener }) => listener.key),
@@ -212,10 +220,10 @@ export class ResolvedConflicts {
   }
 
   /** Returns the conflicts for operators. */
-  *report(states: readonly RouteState[]): Steps<RouteConflicts> {
+  *report(states: Pages<RouteState>): Steps<RouteConflicts> {
     const found: RuleConflict[] = [];
     let all = 0;
-    for (const state of this.#found.byListener.size === 0 ? [] : states) {
+    for (const state of this.isEmpty ? [] : states.flat()) {
       const verdicts = this.verdicts(
         state,
         state.parents.flatMap(({ attachments }) => attachments),

@@ -1,14 +1,14 @@
 /** Resolves routes of all kinds: their attachments and their rules. */
 import { routeKey } from "@gatewayproxy/runtime/route-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
-import { type AnyRoute, type RouteResource, routesOf } from "../../api/resource.ts";
+import type { AnyRoute, RouteResource } from "../../api/resource.ts";
 import type { ResourceProblem } from "../../api/resource-problem.ts";
 import {
   type Attachment,
   attachRoute,
-  comparisonsOf,
-  type ParentListeners,
-  parentListeners,
+  comparisonsIn,
+  missingParent,
+  parentsIn,
   type ParentState,
   wantAttachments,
   wantComparisons,
@@ -19,14 +19,12 @@ import {
   maxServedAttachments,
   maxValidatedAttachments,
 } from "./attachment-budget.ts";
-import type { BackendReferences } from "../backend/backends.ts";
-import type { BackendResolution } from "../backend/service-backend.ts";
+import { type BackendReferences, routeReferences } from "../backend/backends.ts";
 import type { TranslationContext } from "../context.ts";
-import { eachObject, eachObjectInSteps, itself } from "../each-object.ts";
+import { eachObject, eachObjectInSteps, eachPage, itself } from "../each-object.ts";
 import type { ResolvedGateways } from "../gateway/gateways.ts";
-import type { NamespaceLabels } from "../index/namespaces.ts";
-import { sortByAge } from "../index/object-names.ts";
-import { hasSameItems, memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
+import type { Pages } from "@gatewayproxy/runtime/lists";
+import { hasSameItems, KnownValues, memoised, memoisedInSteps, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
 import { backendRefsOf } from "../reference/references.ts";
 import { KindConflicts } from "./kind-conflicts.ts";
 import { isServed, type RuleResource, type RuleState, translateRule } from "./rules.ts";
@@ -45,32 +43,19 @@ export interface RouteState {
 export type AnyRouteState = RouteState | StreamRouteState;
 
 /**
- * All routes, and the problems with their content. Both lists are in the order in which the Gateway API prefers routes:
- * oldest first, then by namespace and name.
+ * All routes, and the problems with their content. All lists are in the order in which the Gateway API prefers routes: oldest first,
+ * then by namespace and name. A page stays the same list while no state in it changes.
  */
 export interface ResolvedRoutes {
   /** HTTPRoutes and GRPCRoutes. */
-  readonly routes: readonly RouteState[];
+  readonly routes: Pages<RouteState>;
   /** TLSRoutes, TCPRoutes and UDPRoutes. */
-  readonly streams: readonly StreamRouteState[];
+  readonly streams: Pages<StreamRouteState>;
   readonly problems: readonly ResourceProblem[];
 }
 
-/** What the state of a route was computed from. */
-interface KnownRoute {
-  /** The listeners of each parent. */
-  readonly listeners: ParentListeners;
-  readonly labelsOf: NamespaceLabels;
-  /** Of each reference, in the order of `backendRefsOf`. */
-  readonly resolutions: readonly BackendResolution[];
-  /** Before conflicts with routes of another kind. */
-  readonly parents: readonly ParentState[];
-  readonly stateWith: (parents: readonly ParentState[]) => AnyRouteState;
-  readonly isSupported: boolean;
-}
-
-/** The last resolution of each route. Only those whose parents are all of this controller, and within all bounds. */
-const knownRoutes = new WeakMap<AnyRoute, KnownRoute>();
+/** The last states of each page, before conflicts with routes of another kind. */
+const knownStates = new KnownValues<readonly AnyRoute[], readonly AnyRouteState[]>();
 
 /** Resolves all routes. */
 export function* resolveRoutes(
@@ -78,69 +63,55 @@ export function* resolveRoutes(
   gateways: ResolvedGateways,
   references: BackendReferences,
 ): Steps<ResolvedRoutes> {
-  const problems: ResourceProblem[] = [];
-  const { HTTPRoute, GRPCRoute } = context.index.resources;
-  const { labelsOf } = context.index;
-  const sorted = sortByAge(routesOf(context.index.resources));
-  const wanted = yield* eachObject(sorted, itself, (route) => {
-    for (const ref of backendRefsOf(route)) references.want(route, ref);
-    return { route, listeners: parentListeners(route, gateways) };
-  });
-  const budget = yield* attachmentBudget(context, wanted, gateways);
+  const { routes: pages, resources, labelsOf } = context.index;
+  const { HTTPRoute, GRPCRoute } = resources;
+  if (!references.hasAmpleBudgets) {
+    yield* eachObject(pages.flat(), itself, (route) => {
+      for (const ref of backendRefsOf(route)) references.want(route, ref);
+    });
+  }
+  const budget = yield* attachmentBudget(context, pages, gateways);
   const kinds = HTTPRoute.length > 0 && GRPCRoute.length > 0 ? new KindConflicts() : undefined;
-  const withoutConflicts = (route: AnyRoute, parents: readonly ParentState[], isSupported: boolean) =>
-    kinds === undefined || isStreamRoute(route) ? parents : kinds.resolve(route, parents, isSupported);
-
-  const knownState = ({ route, listeners }: WantedRoute): AnyRouteState | undefined => {
-    const known = budget === undefined ? knownRoutes.get(route) : undefined;
-    if (known === undefined || known.labelsOf !== labelsOf || !hasSameItems(known.listeners, listeners)) {
-      return undefined;
-    }
-    const isSame = backendRefsOf(route).every((ref, at) => references.resolve(route, ref) === known.resolutions[at]);
-    return isSame ? known.stateWith(withoutConflicts(route, known.parents, known.isSupported)) : undefined;
-  };
-  const routeOfWanted = ({ route }: WantedRoute): AnyRoute => route;
-  const states = yield* eachObjectInSteps(
-    wanted,
-    routeOfWanted,
-    function* ({ route, listeners }): Steps<AnyRouteState> {
+  const problems: ResourceProblem[] = [];
+  const resolvePage = function* (page: readonly AnyRoute[]): Steps<readonly AnyRouteState[]> {
+    const states = yield* eachObjectInSteps(page, itself, function* (route): Steps<AnyRouteState> {
       const attached = yield* attachRoute(context, route, gateways, budget);
       problems.push(...attached.problems);
-      const parents = sameList(attached.parents);
-      const resolutions: BackendResolution[] = [];
       // A backend with many endpoints takes a millisecond or two. Its result is cached when the rule is translated.
       for (const ref of backendRefsOf(route)) {
-        resolutions.push(references.resolve(route, ref));
+        references.resolve(route, ref);
         yield;
       }
-      const resolved = yield* resolveRules(references, route);
-      // A parent of another controller may be deleted, which is a problem.
-      if (listeners.every((each) => each !== undefined) && budget === undefined) {
-        knownRoutes.set(route, { listeners, labelsOf, resolutions, parents, ...resolved });
-      }
-      return resolved.stateWith(withoutConflicts(route, parents, resolved.isSupported));
-    },
-    knownState,
-  );
-  return { routes: states.filter(isRequestState), streams: states.filter(isStreamState), problems };
+      return yield* resolveRules(references, route, sameList(attached.parents));
+    });
+    return sameList(states);
+  };
+  const resolved = yield* eachPage(pages, function* (page): Steps<readonly AnyRouteState[]> {
+    const parents = parentsIn(page, gateways);
+    const inputs = () => [labelsOf, ...parents, ...references.inputsOf(routeReferences(page))];
+    // A budget is a state, and a parent that does not exist is a problem.
+    const isKept = budget === undefined && !parents.includes(missingParent);
+    const states = yield* isKept ? knownStates.get(page, inputs(), () => resolvePage(page)) : resolvePage(page);
+    return withoutConflicts(states, kinds);
+  });
+  return { routes: nonEmpty(resolved.map(requestStates)), streams: nonEmpty(resolved.map(streamStates)), problems };
 }
 
-interface WantedRoute {
-  readonly route: AnyRoute;
-  readonly listeners: ParentListeners;
+function nonEmpty<State>(pages: Pages<State>): Pages<State> {
+  return pages.filter(({ length }) => length > 0);
 }
 
 /** Returns the budget with the demands of all routes; undefined if they are too few to exceed any bound. */
 function* attachmentBudget(
   context: TranslationContext,
-  wanted: readonly WantedRoute[],
+  pages: Pages<AnyRoute>,
   gateways: ResolvedGateways,
 ): Steps<AttachmentBudget | undefined> {
   // A route is attached to listeners with which it is compared.
-  const comparisons = wanted.reduce((sum, { listeners }) => sum + comparisonsOf(listeners), 0);
+  const comparisons = pages.reduce((sum, page) => sum + comparisonsIn(page, gateways), 0);
   if (comparisons <= Math.min(maxServedAttachments, maxValidatedAttachments, maxComparisons)) return undefined;
   const budget = new AttachmentBudget(context.placeOf);
-  const routes = wanted.map(({ route }) => route);
+  const routes = pages.flat();
   yield* eachObject(routes, itself, (route) => wantComparisons(route, gateways, budget));
   yield* eachObjectInSteps(routes, itself, function* (route): Steps<void> {
     yield* wantAttachments(context, route, gateways, budget);
@@ -148,21 +119,38 @@ function* attachmentBudget(
   return budget;
 }
 
-/** Resolves the rules of a route. */
+/** Resolves the rules of a route with its parents. */
 function* resolveRules(
   references: BackendReferences,
   route: AnyRoute,
-): Steps<Pick<KnownRoute, "stateWith" | "isSupported">> {
-  if (isStreamRoute(route)) {
-    const streamRules = translateStreamRules(references, route);
-    return { stateWith: (parents) => streamState(route, sameList(parents), streamRules), isSupported: true };
-  }
+  parents: readonly ParentState[],
+): Steps<AnyRouteState> {
+  if (isStreamRoute(route)) return streamState(route, parents, translateStreamRules(references, route));
   const rules = sameList(
     yield* mapInSteps(rulesOf(route).entries(), ([index, rule]) => translateRule(references, route, index, rule)),
   );
-  const isSupported = rules.some(isServed);
-  return { stateWith: (parents) => routeState(route, sameList(parents), rules, isSupported), isSupported };
+  return routeState(route, parents, rules, rules.some(isServed));
 }
+
+/** Returns the states without attachments to listeners that have an earlier route of another kind. */
+function withoutConflicts(
+  states: readonly AnyRouteState[],
+  kinds: KindConflicts | undefined,
+): readonly AnyRouteState[] {
+  if (kinds === undefined) return states;
+  return sameList(
+    states.map((state) =>
+      isStreamState(state)
+        ? state
+        : withParents(state, ...kinds.resolve(state.route, state.parents, state.isSupported)),
+    ),
+  );
+}
+
+/** Returns the same state for the same parents. */
+const withParents = memoisedWith((state: RouteState, ...parents: readonly ParentState[]): RouteState =>
+  hasSameItems(state.parents, parents) ? state : { ...state, parents },
+);
 
 /** The same state while nothing changes on which it depends. */
 const routeState = memoisedWith(
@@ -186,9 +174,12 @@ export function isStreamState(state: AnyRouteState): state is StreamRouteState {
   return isStreamRoute(state.route);
 }
 
-function isRequestState(state: AnyRouteState): state is RouteState {
-  return !isStreamState(state);
-}
+const requestStates = memoised((page: readonly AnyRouteState[]): readonly RouteState[] =>
+  sameList(page.flatMap((state) => (isStreamState(state) ? [] : [state]))),
+);
+const streamStates = memoised((page: readonly AnyRouteState[]): readonly StreamRouteState[] =>
+  sameList(page.filter(isStreamState)),
+);
 
 function rulesOf({ spec }: RouteResource): readonly RuleResource[] {
   return spec.rules;
@@ -211,9 +202,9 @@ export type AttachedRoute = Attached<RouteState>;
 export type AttachedStream = Attached<StreamRouteState>;
 
 /** Routes by the key of each of their listeners, in their order, each once. */
-export type RoutesByListener = ReadonlyMap<string, readonly AttachedRoute[]>;
+export type RoutesByListener = ReadonlyMap<string, Pages<AttachedRoute>>;
 /** The same for TLSRoutes, TCPRoutes and UDPRoutes. */
-export type StreamsByListener = ReadonlyMap<string, readonly AttachedStream[]>;
+export type StreamsByListener = ReadonlyMap<string, Pages<AttachedStream>>;
 
 /** The routes of all listeners. No listener has routes of both. */
 export interface ListenerRoutes {
@@ -223,10 +214,27 @@ export interface ListenerRoutes {
 
 /** Returns the attached routes by the key of the listener, in the order of `routes`, each route once. */
 export function* routesByListener<State extends AnyRouteState>(
-  routes: readonly State[],
-): Steps<ReadonlyMap<string, readonly Attached<State>[]>> {
-  const byListener = new Map<string, Attached<State>[]>();
-  yield* eachObject(routes, routeOf, (state) => {
+  pages: Pages<State>,
+): Steps<ReadonlyMap<string, Pages<Attached<State>>>> {
+  const byListener = new Map<string, (readonly Attached<State>[])[]>();
+  yield* eachPage(pages, function* (page): Steps<void> {
+    // The routes of a page of states have the type of the states.
+    const ofPage = (yield* attachedIn(page)) as ReadonlyMap<string, readonly Attached<State>[]>;
+    for (const [listener, attached] of ofPage) {
+      const known = byListener.get(listener);
+      if (known === undefined) byListener.set(listener, [attached]);
+      else known.push(attached);
+    }
+  });
+  return byListener;
+}
+
+/** Returns the routes of a page by the key of the listener. */
+const attachedIn = memoisedInSteps(function* (
+  page: readonly AnyRouteState[],
+): Steps<ReadonlyMap<string, readonly Attached<AnyRouteState>[]>> {
+  const byListener = new Map<string, Attached<AnyRouteState>[]>();
+  yield* eachObject(page, routeOf, (state) => {
     for (const attachment of state.parents.flatMap(({ attachments }) => attachments)) {
       const attached = byListener.get(attachment.listener.key);
       if (attached === undefined) byListener.set(attachment.listener.key, [{ state, attachment }]);
@@ -235,7 +243,7 @@ export function* routesByListener<State extends AnyRouteState>(
     }
   });
   return byListener;
-}
+});
 
 /** For `eachObject`. */
 export const routeOf = ({ route }: { readonly route: AnyRoute }): AnyRoute => route;

@@ -71,7 +71,7 @@ export function* resolveStreamConflicts(streams: StreamsByListener): Steps<Strea
   const winners = new Map<string, ReadonlyMap<string, StreamRouteResource>>();
   for (const [listener, attached] of streams) {
     const ofListener = new Map<string, StreamRouteResource>();
-    for (const { state, attachment } of attached) {
+    for (const { state, attachment } of attached.flat()) {
       for (const host of hostsOf(attachment.hostnames)) {
         if (!ofListener.has(host)) ofListener.set(host, state.route);
       }

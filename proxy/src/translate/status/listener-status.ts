@@ -4,19 +4,28 @@ import { conditionFrom, type Finding, joinMessages, observed } from "./finding.t
 import { findingsOf, findingsWithoutEffect } from "./findings-table.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
 import { endsTls, type ListenerState } from "../listener/listeners.ts";
-import type { ListenerRoutes } from "../route/routes.ts";
+import type { Pages } from "@gatewayproxy/runtime/lists";
+import { memoised } from "@gatewayproxy/runtime/memoised";
+import type { AnyRouteState, Attached, ListenerRoutes } from "../route/routes.ts";
 
 export function listenerStatus(state: ListenerState, gateway: GatewayState, routes: ListenerRoutes): ListenerStatus {
   return {
     name: state.listener.name,
     supportedKinds: state.supportedKinds.map(({ group, kind }) => ({ group, kind })),
     // The accepted routes, independently of the state of the listener, as the API requires.
-    attachedRoutes: (routes.requests.get(state.key) ?? routes.streams.get(state.key) ?? []).filter(
-      (attached) => attached.state.isSupported,
-    ).length,
+    attachedRoutes: attachedTo(state, routes).reduce((sum, page) => sum + acceptedIn(page), 0),
     conditions: listenerConditions(state, gateway),
   };
 }
+
+function attachedTo({ key }: ListenerState, { requests, streams }: ListenerRoutes): Pages<AnyAttached> {
+  return requests.get(key) ?? streams.get(key) ?? [];
+}
+
+type AnyAttached = Attached<AnyRouteState>;
+
+/** The number of accepted routes of a page. */
+const acceptedIn = memoised((page: readonly AnyAttached[]) => page.filter(({ state }) => state.isSupported).length);
 
 function listenerConditions(state: ListenerState, gateway: GatewayState): ListenerCondition[] {
   const { generation } = state.owner.metadata;

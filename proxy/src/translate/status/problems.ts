@@ -6,19 +6,20 @@ import type { BackendState } from "../backend/backend-resource.ts";
 import type { TlsPolicyState } from "../backend/backend-tls.ts";
 import type { TranslationContext } from "../context.ts";
 import { eachObject } from "../each-object.ts";
+import type { Pages } from "@gatewayproxy/runtime/lists";
 import { memoised } from "@gatewayproxy/runtime/memoised";
 import { classFindings, ourClasses } from "../gateway/gateway-classes.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
 import type { PolicyState } from "../policy/policies.ts";
-import type { RouteState } from "../route/routes.ts";
+import type { AnyRouteState, RouteState } from "../route/routes.ts";
 import type { StreamRouteState } from "../route/stream-routes.ts";
 import type { Finding } from "./finding.ts";
 
 /** The states of all objects that may have findings. */
 export interface ResolvedStates {
   readonly gateways: readonly GatewayState[];
-  readonly routes: readonly RouteState[];
-  readonly streams: readonly StreamRouteState[];
+  readonly routes: Pages<RouteState>;
+  readonly streams: Pages<StreamRouteState>;
   readonly tlsPolicies: readonly TlsPolicyState[];
   readonly policies: readonly PolicyState[];
   readonly backends: readonly BackendState[];
@@ -52,10 +53,7 @@ function* findingsByObject(
       yield { object: set, findings: [...ofSet, ...own.flatMap((listener) => listener.findings)] };
     }
   }
-  for (const { route, parents, rules } of [...routes, ...streams]) {
-    const findings = [...rejections(parents), ...findingsOfRules(rules)];
-    if (findings.length > 0) yield { object: route, findings };
-  }
+  for (const page of [...routes, ...streams]) yield* findingsIn(page);
   for (const { policy, targets, findings } of tlsPolicies) {
     yield { object: policy, findings: [...rejections(targets), ...findings] };
   }
@@ -65,8 +63,13 @@ function* findingsByObject(
   for (const { resource, findings } of backends) yield { object: resource, findings };
 }
 
-const findingsOfRules = memoised((rules: readonly { readonly findings: readonly Finding[] }[]) =>
-  rules.flatMap(({ findings }) => findings),
+/** The routes of a page that have findings. */
+const findingsIn = memoised((page: readonly AnyRouteState[]): readonly ObjectFindings[] =>
+  page.flatMap(({ route, parents, rules }) => {
+    const ofRules: readonly { readonly findings: readonly Finding[] }[] = rules;
+    const findings = [...rejections(parents), ...ofRules.flatMap((rule) => rule.findings)];
+    return findings.length > 0 ? [{ object: route, findings }] : [];
+  }),
 );
 
 function rejections(places: readonly { readonly rejection: Finding | undefined }[]): readonly Finding[] {

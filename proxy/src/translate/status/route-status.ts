@@ -1,15 +1,16 @@
 /** The statuses of routes, with an entry per parent of this controller. */
 import type { RouteKind } from "@gatewayproxy/runtime/route-key";
+import type { AnyRoute } from "../../api/resource.ts";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { controllerName } from "../../api/names.ts";
 import type { InvalidRuleReason, NotAcceptedReason, RouteCondition, RouteStatus } from "../../api/status.ts";
 import type { ParentState } from "../route/attachment.ts";
-import { eachObject } from "../each-object.ts";
+import { eachObject, eachPage } from "../each-object.ts";
 import { listSome } from "@gatewayproxy/runtime/bounded-text";
 import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
 import { findingsOf, findingsWithoutEffect } from "./findings-table.ts";
-import { nameKey } from "../index/object-names.ts";
-import { memoised } from "@gatewayproxy/runtime/memoised";
+import type { Pages } from "@gatewayproxy/runtime/lists";
+import { memoised, memoisedInSteps } from "@gatewayproxy/runtime/memoised";
 import { decisionOf, isWhollyShadowed, type ResolvedConflicts } from "../route/route-conflicts.ts";
 import { type AnyRouteState, routeOf, type RouteState } from "../route/routes.ts";
 import type { StreamConflicts } from "../route/stream-conflicts.ts";
@@ -19,22 +20,42 @@ import type { RuleState } from "../route/rules.ts";
 /** Returns the conditions of a route at a parent for what it loses to other routes. Each is only present with status True. */
 type ConflictConditions<State extends AnyRouteState> = (state: State, parent: ParentState) => readonly RouteCondition[];
 
-/** Returns a status for each route of a kind. A route may have several states. */
+/**
+ * Returns a status for each route of a kind. A route may have several states.
+ *
+ * @param conflictConditions undefined: no route loses anything.
+ */
 export function* routeStatuses<State extends AnyRouteState>(
-  states: readonly State[],
+  states: Pages<State>,
   kind: RouteKind,
-  conflictConditions: ConflictConditions<State>,
-): Steps<RouteStatus[]> {
-  const ofKind = states.filter(({ route }) => route.kind === kind);
-  const statuses = yield* eachObject(ofKind, routeOf, (state) => statusOf(state, conflictConditions));
-  const byName = new Map<string, RouteStatus>();
-  for (const [index, status] of statuses.entries()) {
-    const { route } = ofKind[index] ?? {};
-    const name = route === undefined ? "" : nameKey(route);
-    const before = byName.get(name);
-    byName.set(name, before === undefined ? status : { ...status, parents: [...before.parents, ...status.parents] });
-  }
-  return [...byName.values()];
+  conflictConditions: ConflictConditions<State> | undefined,
+): Steps<readonly RouteStatus[]> {
+  const pages = yield* eachPage(states, (page) =>
+    conflictConditions === undefined
+      ? statusesWithoutLosses(page)
+      : statusesIn(page, (state) => statusOf(state, conflictConditions)),
+  );
+  return pages.flatMap((ofPage) => ofPage.get(kind) ?? []);
+}
+
+const statusesWithoutLosses = memoisedInSteps((page: readonly AnyRouteState[]) =>
+  statusesIn(page, statusWithoutLosses),
+);
+
+/** Returns the statuses of a page, which has all states of its routes, by kind. */
+function* statusesIn<State extends AnyRouteState>(
+  page: readonly State[],
+  statusOfState: (state: State) => RouteStatus,
+): Steps<ReadonlyMap<RouteKind, readonly RouteStatus[]>> {
+  const byRoute = new Map<AnyRoute, RouteStatus>();
+  yield* eachObject(page, routeOf, (state) => {
+    const status = statusOfState(state);
+    const before = byRoute.get(state.route);
+    const parents = [...(before?.parents ?? []), ...status.parents];
+    byRoute.set(state.route, before === undefined ? status : { ...status, parents });
+  });
+  const byKind = Map.groupBy(byRoute, ([{ kind }]) => kind);
+  return new Map(Array.from(byKind, ([kind, all]) => [kind, all.map(([, status]) => status)]));
 }
 
 /** Returns the status of a route by one of its states. */
@@ -115,8 +136,9 @@ function routeConditions(
   return conditions;
 }
 
-/** For HTTPRoutes and GRPCRoutes. */
-export function requestConflictConditions(conflicts: ResolvedConflicts): ConflictConditions<RouteState> {
+/** For HTTPRoutes and GRPCRoutes; undefined if none of them loses anything. */
+export function requestConflictConditions(conflicts: ResolvedConflicts): ConflictConditions<RouteState> | undefined {
+  if (conflicts.isEmpty) return undefined;
   return (state, { attachments }) => {
     const verdicts = conflicts.verdicts(state, attachments);
     if (verdicts.length === 0) return [];

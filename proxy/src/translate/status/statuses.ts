@@ -1,6 +1,7 @@
 /** The statuses of all objects that this controller reports on. */
 import type { Steps } from "@gatewayproxy/runtime/steps";
-import type { Statuses } from "../../api/status.ts";
+import { sortedBy } from "@gatewayproxy/runtime/lists";
+import type { RouteStatus, Statuses } from "../../api/status.ts";
 import type { TranslationContext } from "../context.ts";
 import { eachObject } from "../each-object.ts";
 import { gatewayClassStatuses } from "../gateway/gateway-classes.ts";
@@ -31,7 +32,7 @@ export function* statusesOf(
   { conflicts, streamConflicts }: RouteConflictsOfAll,
 ): Steps<Statuses> {
   const users: GatewaysByService =
-    tlsPolicies.length === 0 ? new Map() : yield* gatewaysByService([...routes, ...streams], index.isPermitted);
+    tlsPolicies.length === 0 ? new Map() : yield* gatewaysByService([...routes, ...streams].flat(), index.isPermitted);
   const requestLosses = requestConflictConditions(conflicts);
   const streamLosses = streamConflictConditions(streamConflicts);
   const ofSets = yield* eachObject(gateways, gatewayOf, (state) =>
@@ -42,16 +43,18 @@ export function* statusesOf(
     gatewayClasses: gatewayClassStatuses(index.resources.GatewayClass, environment),
     gateways: yield* eachObject(gateways, gatewayOf, (state) => gatewayStatus(state, attached)),
     listenerSets: ofSets.flat().sort(byName),
-    httpRoutes: (yield* routeStatuses(routes, "HTTPRoute", requestLosses)).sort(byName),
-    grpcRoutes: (yield* routeStatuses(routes, "GRPCRoute", requestLosses)).sort(byName),
-    tlsRoutes: (yield* routeStatuses(streams, "TLSRoute", streamLosses)).sort(byName),
-    tcpRoutes: (yield* routeStatuses(streams, "TCPRoute", streamLosses)).sort(byName),
-    udpRoutes: (yield* routeStatuses(streams, "UDPRoute", streamLosses)).sort(byName),
+    httpRoutes: sortedRoutes(yield* routeStatuses(routes, "HTTPRoute", requestLosses)),
+    grpcRoutes: sortedRoutes(yield* routeStatuses(routes, "GRPCRoute", requestLosses)),
+    tlsRoutes: sortedRoutes(yield* routeStatuses(streams, "TLSRoute", streamLosses)),
+    tcpRoutes: sortedRoutes(yield* routeStatuses(streams, "TCPRoute", streamLosses)),
+    udpRoutes: sortedRoutes(yield* routeStatuses(streams, "UDPRoute", streamLosses)),
     backendTlsPolicies: ofTlsPolicies.sort(byName),
     proxyPolicies: (yield* eachObject(policies, policyOf, policyStatus)).sort(byName),
     backends: (yield* eachObject(backends, ({ resource }) => resource, backendStatus)).sort(byName),
   };
 }
+
+const sortedRoutes = sortedBy<RouteStatus>(byName);
 
 const gatewayOf = ({ gateway }: GatewayState) => gateway;
 const policyOf = <Policy>({ policy }: { readonly policy: Policy }): Policy => policy;

@@ -1,0 +1,174 @@
+/**
+ * Lists of thousands of immutable objects of which few change at a time: what is computed of such a list is computed of its pages,
+ * or follows from the last list and what has changed. The result is the same as if it were computed of the whole list.
+ */
+import { hash } from "node:crypto";
+import { memoised, sameList } from "./memoised.ts";
+
+/** A list that is divided into short ones. */
+export type Pages<Item> = readonly (readonly Item[])[];
+
+/** On average, each 32nd item is the last one of its page. */
+const endsOf256 = 8;
+
+/** Names can be chosen so that none of them ends a page. */
+const maxPageLength = 256;
+
+/**
+ * Returns a function that divides lists into pages. Where a page ends depends on the keys of the items in it, so that an item that is
+ * added or removed changes one page. Returns the same lists for the same items.
+ */
+export function pagesBy<Item extends object>(
+  keyOf: (item: Item) => string,
+): (items: readonly Item[]) => Pages<Item> {
+  const endsPage = memoised((item: Item) => Number.parseInt(hash("sha256", keyOf(item)).slice(0, 2), 16) < endsOf256);
+  return memoised((items: readonly Item[]) => {
+    const pages: (readonly Item[])[] = [];
+    let from = 0;
+    for (let at = 0; at < items.length; at++) {
+      const item = items[at];
+      if (item === undefined || (!endsPage(item) && at + 1 - from < maxPageLength)) continue;
+      pages.push(sameList(items.slice(from, at + 1)));
+      from = at + 1;
+    }
+    if (from < items.length) pages.push(sameList(items.slice(from)));
+    return pages;
+  });
+}
+
+/** Returns all items of pages in one list, and the same list for the same pages. */
+export function joined<Item extends object>(pages: Pages<Item>): readonly Item[] {
+  return listOf(sameList(pages)) as readonly Item[];
+}
+
+const listOf = memoised((pages: Pages<object>): readonly object[] => pages.flat());
+
+/** The objects of only one of two lists. */
+export interface ListChange<Item> {
+  readonly removed: readonly Item[];
+  readonly added: readonly Item[];
+}
+
+/** Lists that differ in more objects than this, or by more than a quarter, are computed as a whole. */
+const maxChanged = 256;
+
+/** Returns the difference between two lists in which no object occurs twice, whatever their order; undefined if it is large. */
+export function changeBetween<Item>(before: readonly Item[], after: readonly Item[]): ListChange<Item> | undefined {
+  const most = Math.min(maxChanged, Math.ceil(after.length / 4));
+  if (Math.abs(before.length - after.length) > most) return undefined;
+  let from = 0;
+  while (from < before.length && from < after.length && before[from] === after[from]) from++;
+  let behind = 0;
+  const left = Math.min(before.length, after.length) - from;
+  while (behind < left && before[before.length - 1 - behind] === after[after.length - 1 - behind]) behind++;
+  const ofBefore = before.slice(from, before.length - behind);
+  const ofAfter = after.slice(from, after.length - behind);
+  const known = new Set(ofBefore);
+  const added = ofAfter.filter((item) => !known.delete(item));
+  const removed = [...known];
+  return removed.length > most || added.length > most ? undefined : { removed, added };
+}
+
+/** The last lists that began with an object, with their values, newest first. */
+type KnownLists<Item, Value> = { readonly items: readonly Item[]; readonly value: Value }[];
+
+/** As for `sameList`. */
+const maxLists = 4;
+
+/**
+ * Returns a function that computes a value of a list, from the value of an earlier list if there is one that differs in few
+ * objects. No object may occur twice in a list, and the value must not depend on the order of the list.
+ *
+ * @param update returns what `compute` returns for `items`.
+ */
+export function derived<Item extends object, Value>(
+  compute: (items: readonly Item[]) => Value,
+  update: (before: Value, change: ListChange<Item>) => Value,
+): (items: readonly Item[]) => Value {
+  const known = new WeakMap<Item, KnownLists<Item, Value>>();
+  const ofEmpty = compute([]);
+  const find = (items: readonly Item[], lists: KnownLists<Item, Value>): Value => {
+    for (const each of lists) {
+      if (each.items === items) return each.value;
+      const change = changeBetween(each.items, items);
+      if (change === undefined) continue;
+      const isSame = change.removed.length + change.added.length === 0;
+      return isSame ? each.value : update(each.value, change);
+    }
+    return compute(items);
+  };
+  return (items) => {
+    const [first] = items;
+    if (first === undefined) return ofEmpty;
+    const lists = known.get(first) ?? [];
+    known.set(first, lists);
+    const value = find(items, lists);
+    if (!lists.some((each) => each.value === value)) lists.unshift({ items, value });
+    if (lists.length > maxLists) lists.pop();
+    return value;
+  };
+}
+
+/** Returns a function that sorts lists. Only equal objects may be equal to `compare`. */
+export function sortedBy<Item extends object>(
+  compare: (a: Item, b: Item) => number,
+): (items: readonly Item[]) => readonly Item[] {
+  return derived<Item, readonly Item[]>(
+    (items) => items.toSorted(compare),
+    (before, { removed, added }) => {
+      const left = new Set(removed);
+      const sorted = before.filter((item) => !left.has(item));
+      for (const item of added) sorted.splice(placeOf(item, sorted, compare), 0, item);
+      return sorted;
+    },
+  );
+}
+
+/** Returns the index in a sorted list before which an item belongs. */
+function placeOf<Item>(item: Item, sorted: readonly Item[], compare: (a: Item, b: Item) => number): number {
+  let [from, to] = [0, sorted.length];
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    const other = sorted[middle];
+    if (other !== undefined && compare(other, item) <= 0) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}
+
+/**
+ * Returns a function that groups the items of lists by one key of each, and sorts each group. A group stays the same list while
+ * none of its items changes.
+ */
+export function groupedBy<Item extends object>(
+  keyOf: (item: Item) => string | undefined,
+  compare: (a: Item, b: Item) => number,
+): (items: readonly Item[]) => ReadonlyMap<string, readonly Item[]> {
+  const groupsOf = (items: readonly Item[]) => {
+    const groups = new Map<string, Item[]>();
+    for (const item of items) {
+      const key = keyOf(item);
+      if (key === undefined) continue;
+      const group = groups.get(key);
+      if (group === undefined) groups.set(key, [item]);
+      else group.push(item);
+    }
+    return groups;
+  };
+  const sorted = (group: Item[]) => sameList(group.sort(compare));
+  return derived<Item, ReadonlyMap<string, readonly Item[]>>(
+    (items) => new Map(Array.from(groupsOf(items), ([key, group]) => [key, sorted(group)])),
+    (before, { removed, added }) => {
+      const groups = new Map(before);
+      for (const [key, leaving] of groupsOf(removed)) {
+        const group = (groups.get(key) ?? []).filter((item) => !leaving.includes(item));
+        if (group.length === 0) groups.delete(key);
+        else groups.set(key, group);
+      }
+      for (const [key, joining] of groupsOf(added)) {
+        groups.set(key, sorted([...(groups.get(key) ?? []), ...joining]));
+      }
+      return groups;
+    },
+  );
+}
