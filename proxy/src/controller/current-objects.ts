@@ -41,6 +41,7 @@ function withRejectedObjects(
       },
     ];
   });
+  if (rejectedObjects.length === 0) return valid;
   const keys = new Set(rejectedObjects.map(({ metadata }) => keyOf(metadata)));
   return [...valid.filter(({ metadata }) => !keys.has(keyOf(metadata))), ...rejectedObjects];
 }

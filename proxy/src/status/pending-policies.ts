@@ -31,6 +31,7 @@ export function* withPending(
     programmed.set(`${kind} ${objectKey(each)}`, isTrue(each.conditions, "Programmed"));
   for (const gateway of statuses.gateways) add("Gateway", gateway);
   for (const set of statuses.listenerSets) add("ListenerSet", set);
+  if (policies.length === 0) return policies;
   // All parents are programmed, so all policies are enforced.
   if (![...programmed.values()].includes(false)) return policies;
   const parents = new Map<string, readonly ParentStatus[]>();

@@ -5,6 +5,7 @@ import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { isDeepStrictEqual } from "node:util";
 import { fieldsOf } from "../kube/object.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
+import { derived } from "@gatewayproxy/runtime/lists";
 import { memoised } from "@gatewayproxy/runtime/memoised";
 import { desiredSharedList, type SharedEntry, type SharedList } from "./desired-status.ts";
 
@@ -18,30 +19,22 @@ export interface SharedStatus {
 /** The status of an object without entries of this controller. */
 export const noStatus: SharedStatus = { entries: [], fields: {} };
 
-/** Returns the entries of routes by `namespace/name`. */
-export function routeEntries(routes: ClusterStatuses["httpRoutes"]): ReadonlyMap<string, SharedStatus> {
-  return new Map(routes.map((status) => [objectKey(status), entriesOfRoute(status)]));
-}
+/** Returns the entries of routes of a kind by `namespace/name`. */
+export const routeEntries: (routes: ClusterStatuses["httpRoutes"]) => ReadonlyMap<string, SharedStatus> = derived(
+  (routes) => new Map(routes.map((status) => [objectKey(status), entriesOfRoute(status)])),
+  (before, { removed, added }) => {
+    const entries = new Map(before);
+    for (const status of removed) entries.delete(objectKey(status));
+    for (const status of added) entries.set(objectKey(status), entriesOfRoute(status));
+    return entries;
+  },
+);
 
 /** Returns the same entries for the same status. */
 const entriesOfRoute = memoised(({ parents }: ClusterStatuses["httpRoutes"][number]): SharedStatus => {
   const entries = parents.map(({ parentRef, conditions }) => ({ ref: { ...parentRef }, conditions }));
   return { entries, fields: {} };
 });
-
-/** By status, the last one of the API that has all of it. */
-const currentByStatus = new WeakMap<SharedStatus, unknown>();
-
-/** Whether this status of the API is known to have all of a status without fields, by identity. */
-export function isKnownAsCurrent(status: SharedStatus, current: unknown): boolean {
-  return current !== undefined && currentByStatus.get(status) === current;
-}
-
-/** Remembers that the API has all of a status. */
-export function knowAsCurrent(status: SharedStatus, current: unknown): void {
-  // Which fields are written depends on the definition of the kind.
-  if (status !== noStatus && Object.keys(status.fields).length === 0) currentByStatus.set(status, current);
-}
 
 /** Returns the entries of policies by `namespace/name`. */
 export function policyEntries(

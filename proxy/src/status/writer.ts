@@ -6,6 +6,8 @@
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { changeBetween } from "@gatewayproxy/runtime/lists";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
 import { type RouteKind, routeKinds, streamRouteKinds } from "@gatewayproxy/runtime/route-key";
@@ -17,15 +19,7 @@ import { ApiFailure } from "../kube/api-failure.ts";
 import { fieldsOf, type KubeObject } from "../kube/object.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
 import { desiredOwnStatus, type OwnStatus, policyAncestors, routeParents, type SharedList } from "./desired-status.ts";
-import {
-  isKnownAsCurrent,
-  knowAsCurrent,
-  noStatus,
-  policyEntries,
-  routeEntries,
-  sharedPatch,
-  type SharedStatus,
-} from "./shared-status.ts";
+import { noStatus, policyEntries, routeEntries, sharedPatch, type SharedStatus } from "./shared-status.ts";
 import { type ObjectName, type CurrentObject, WrittenStatuses } from "./written-statuses.ts";
 
 /** Collaborators of a `StatusWriter`. */
@@ -63,6 +57,9 @@ const urgentPassMs = 500;
 /** The number of concurrent requests. The API server's priority and fairness would queue more. */
 const concurrency = 8;
 
+/** Objects in a step whose status is known to be up to date. */
+const knownPerStep = 64;
+
 /** The maximum number of attempts of one write if other writers cause conflicts. */
 const maxAttempts = 5;
 
@@ -93,6 +90,9 @@ const types = {
   Backend: { apiVersion: `${proxyGroup}/v1alpha1`, plural: "backends" },
 };
 
+// Object.keys loses the literal types of the table above.
+const typeNames = Object.keys(types) as readonly (keyof typeof types)[];
+
 /** Every object that has, or may have, a status of this controller. */
 export type CurrentObjects = Readonly<Record<keyof typeof types, readonly CurrentObject[]>>;
 
@@ -104,6 +104,13 @@ export class StatusWriter {
   readonly #withdrawn = new Map<string, string | undefined>();
   /** Objects whose status this process has compared as its own, by key. */
   readonly #owned = new Set<string>();
+  /**
+   * The status that an object was found to have, for objects with entries only: which fields are written depends on the definition of
+   * the kind.
+   */
+  readonly #upToDate = new WeakMap<CurrentObject, SharedStatus>();
+  /** The objects of the last pass. */
+  #known: CurrentObjects | undefined;
   /** Objects whose last write failed. The log reports the first failure only. */
   readonly #failing = new Set<string>();
 
@@ -118,7 +125,7 @@ export class StatusWriter {
    * @returns false if a status was not written and should be tried again.
    */
   async write(statuses: ClusterStatuses, current: CurrentObjects): Promise<boolean> {
-    const tasks = await runInSlices(tasksIn(this.#comparisons(statuses, current)));
+    const tasks = await runInSlices(this.#tasks(statuses, current));
     this.#retain(current);
     const { isLeader, clock, onBehind, hasUrgentChange } = this.#options;
     const startMs = clock.monotonicMs();
@@ -137,27 +144,38 @@ export class StatusWriter {
     return isLeader() && outcomes.every(Boolean);
   }
 
-  #comparisons(statuses: ClusterStatuses, current: CurrentObjects): readonly Comparison[] {
-    const now = this.#now();
+  /** Compares all objects and returns the writes that are due. In steps, because thousands of comparisons take long. */
+  *#tasks(statuses: ClusterStatuses, current: CurrentObjects): Steps<readonly Task[]> {
+    const tasks: Task[] = [];
     const { backendTlsPolicies, proxyPolicies, orphans, foreign } = statuses;
-    return [
+    const comparisons = [
       ...this.#ownTasks(statuses, current),
       ...this.#withdrawals("Gateway", orphans.Gateway, current.Gateway),
       ...this.#withdrawals("ListenerSet", orphans.ListenerSet, current.ListenerSet),
       ...this.#withdrawals("Gateway", this.#released("Gateway", foreign.Gateway), current.Gateway),
       ...this.#withdrawals("ListenerSet", this.#released("ListenerSet", foreign.ListenerSet), current.ListenerSet),
-      ...routeKinds.flatMap((kind) =>
-        this.#sharedTasks(kind, routeParents, current[kind], routeEntries(statuses[routeLists[kind]]), now),
-      ),
-      ...this.#sharedTasks(
-        "BackendTLSPolicy",
-        policyAncestors,
-        current.BackendTLSPolicy,
-        policyEntries(backendTlsPolicies),
-        now,
-      ),
-      ...this.#sharedTasks("ProxyPolicy", policyAncestors, current.ProxyPolicy, policyEntries(proxyPolicies), now),
     ];
+    for (const compare of comparisons) {
+      tasks.push(...compare());
+      yield;
+    }
+    const shared = [
+      ...routeKinds.map((kind) => [kind, routeParents, routeEntries(statuses[routeLists[kind]])] as const),
+      ["BackendTLSPolicy", policyAncestors, policyEntries(backendTlsPolicies)] as const,
+      ["ProxyPolicy", policyAncestors, policyEntries(proxyPolicies)] as const,
+    ];
+    const now = this.#now();
+    for (const [kind, list, entries] of shared) {
+      for (const [at, resource] of current[kind].entries()) {
+        // Includes objects with an entry of this controller to be removed.
+        const status = entries.get(nameOf(resource)) ?? noStatus;
+        // Most statuses have not changed since the last pass.
+        const isKnown = this.#upToDate.get(resource) === status;
+        if (!isKnown) tasks.push(...this.#sharedTasks(kind, list, resource, status, now));
+        if (!isKnown || at % knownPerStep === 0) yield;
+      }
+    }
+    return tasks;
   }
 
   #ownTasks(statuses: ClusterStatuses, current: CurrentObjects): readonly Comparison[] {
@@ -275,39 +293,34 @@ export class StatusWriter {
     });
   }
 
-  /** Includes objects with an entry of this controller to be removed. */
   #sharedTasks(
     kind: RouteKind | "BackendTLSPolicy" | "ProxyPolicy",
     list: SharedList,
-    resources: readonly CurrentObject[],
-    entries: ReadonlyMap<string, SharedStatus>,
+    resource: CurrentObject,
+    desired: SharedStatus,
     now: string,
-  ): readonly Comparison[] {
-    return resources.map((resource) => () => {
-      const { metadata } = resource;
-      const key = renderKey(kind, metadata.namespace, metadata.name);
-      const desired = entries.get(`${metadata.namespace ?? ""}/${metadata.name}`) ?? noStatus;
-      const { entries: own, fields: all } = desired;
-      const status = this.#written.currentStatus(key, resource);
-      // Most statuses have not changed since the last pass.
-      if (isKnownAsCurrent(desired, status)) return [];
-      const fields = this.#options.declared?.(kind, all) ?? all;
-      return this.#contained(key, () => {
-        if (sharedPatch(own, fields, status, list, now) === undefined) {
-          knowAsCurrent(desired, status);
-          return [];
-        }
-        const type =
-          resource.apiVersion !== undefined && versionedKinds.includes(kind)
-            ? { ...types[kind], apiVersion: resource.apiVersion }
-            : types[kind];
-        const path = resourcePath(type, metadata.namespace, metadata.name);
-        return [
-          this.#task(key, resource, { own, fields }, () =>
-            this.#replaceEntries(path, (current) => sharedPatch(own, fields, current, list, this.#now())),
-          ),
-        ];
-      });
+  ): readonly Task[] {
+    const { metadata } = resource;
+    const key = renderKey(kind, metadata.namespace, metadata.name);
+    const { entries: own, fields: all } = desired;
+    const status = this.#written.currentStatus(key, resource);
+    const fields = this.#options.declared?.(kind, all) ?? all;
+    this.#upToDate.delete(resource);
+    return this.#contained(key, () => {
+      if (sharedPatch(own, fields, status, list, now) === undefined) {
+        if (Object.keys(all).length === 0) this.#upToDate.set(resource, desired);
+        return [];
+      }
+      const type =
+        resource.apiVersion !== undefined && versionedKinds.includes(kind)
+          ? { ...types[kind], apiVersion: resource.apiVersion }
+          : types[kind];
+      const path = resourcePath(type, metadata.namespace, metadata.name);
+      return [
+        this.#task(key, resource, { own, fields }, () =>
+          this.#replaceEntries(path, (current) => sharedPatch(own, fields, current, list, this.#now())),
+        ),
+      ];
     });
   }
 
@@ -337,14 +350,19 @@ export class StatusWriter {
 
   /** Drops the state of deleted objects. */
   #retain(current: CurrentObjects): void {
-    const keys = new Set(
-      Object.entries(current).flatMap(([kind, objects]) =>
-        objects.map(({ metadata }) => renderKey(kind, metadata.namespace, metadata.name)),
+    const before = this.#known;
+    this.#known = current;
+    const states = [this.#written, this.#failing, this.#withdrawn, this.#owned];
+    const changes = typeNames.map((kind) => [kind, before && changeBetween(before[kind], current[kind])] as const);
+    const removed = changes.flatMap(([kind, change]) => change?.removed.map((object) => keyOf(kind, object)) ?? []);
+    const isSmall = changes.every(([, change]) => change !== undefined);
+    const kept = new Set(
+      changes.flatMap(([kind, change]) =>
+        (isSmall ? (change?.added ?? []) : current[kind]).map((object) => keyOf(kind, object)),
       ),
     );
-    this.#written.retain(keys);
-    for (const known of [this.#failing, this.#withdrawn, this.#owned]) {
-      for (const key of known.keys()) if (!keys.has(key)) known.delete(key);
+    for (const state of states) {
+      for (const key of isSmall ? removed : state.keys()) if (!kept.has(key)) state.delete(key);
     }
   }
 
@@ -412,14 +430,10 @@ interface Task {
 /** Compares one object and returns its write, if one is due. */
 type Comparison = () => readonly Task[];
 
-/** Runs the comparisons in steps, because thousands of them take long. */
-function* tasksIn(comparisons: readonly Comparison[]): Steps<readonly Task[]> {
-  const tasks: Task[] = [];
-  for (const compare of comparisons) {
-    tasks.push(...compare());
-    yield;
-  }
-  return tasks;
+const nameOf = memoised(({ metadata }: CurrentObject) => objectKey(metadata));
+
+function keyOf(kind: string, { metadata }: CurrentObject): string {
+  return renderKey(kind, metadata.namespace, metadata.name);
 }
 
 function indexed(objects: readonly CurrentObject[]): ReadonlyMap<string, CurrentObject> {

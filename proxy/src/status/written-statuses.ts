@@ -71,8 +71,13 @@ export class WrittenStatuses {
     this.#written.set(key, { uid, own: JSON.stringify(own), unreported: { before: status, after } });
   }
 
-  /** Drops all objects but these. */
-  retain(keys: ReadonlySet<string>): void {
-    for (const key of this.#written.keys()) if (!keys.has(key)) this.#written.delete(key);
+  /** The keys of all objects. */
+  keys(): Iterable<string> {
+    return this.#written.keys();
+  }
+
+  /** Drops an object. */
+  delete(key: string): void {
+    this.#written.delete(key);
   }
 }
