@@ -16,6 +16,7 @@ import {
   type GatewayClassStatus,
   type GatewayStatus,
   type ListenerStatus,
+  type RouteStatus,
   routeStatusesIn,
   type Statuses,
 } from "../api/status.ts";
@@ -26,6 +27,7 @@ import { policySummary } from "../status/policy-summary.ts";
 import { withRejected } from "../status/rejected-resources.ts";
 import { contained } from "../translate/containment.ts";
 import type { AddressDenial } from "../translate/context.ts";
+import { derived } from "@gatewayproxy/runtime/lists";
 import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { ValidCredentials } from "../translate/tls/credentials.ts";
 import { eachObjectInSteps } from "../translate/each-object.ts";
@@ -184,8 +186,21 @@ const addressDenialOf = memoised(({ allowedAddresses }: ProxyDefaults): AddressD
 
 /** Returns the parentRefs of routes that the translation has accepted. */
 function acceptedParents(statuses: Statuses): ReadonlySet<ParentRef> {
-  const all = Array.from(routeStatusesIn(statuses), ([, { parents }]) => parents).flat();
-  return new Set(all.filter(({ conditions }) => isTrue(conditions, "Accepted")).map(({ parentRef }) => parentRef));
+  return acceptedIn(Array.from(routeStatusesIn(statuses), ([, status]) => status));
+}
+
+const acceptedIn = derived<RouteStatus, ReadonlySet<ParentRef>>(
+  (routes) => new Set(routes.flatMap(acceptedOf)),
+  (before, { removed, added }) => {
+    const accepted = new Set(before);
+    for (const parent of removed.flatMap(acceptedOf)) accepted.delete(parent);
+    for (const parent of added.flatMap(acceptedOf)) accepted.add(parent);
+    return accepted;
+  },
+);
+
+function acceptedOf({ parents }: RouteStatus): readonly ParentRef[] {
+  return parents.flatMap(({ conditions, parentRef }) => (isTrue(conditions, "Accepted") ? [parentRef] : []));
 }
 
 /**

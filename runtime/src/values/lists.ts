@@ -18,9 +18,7 @@ const maxPageLength = 256;
  * Returns a function that divides lists into pages. Where a page ends depends on the keys of the items in it, so that an item that is
  * added or removed changes one page. Returns the same lists for the same items.
  */
-export function pagesBy<Item extends object>(
-  keyOf: (item: Item) => string,
-): (items: readonly Item[]) => Pages<Item> {
+export function pagesBy<Item extends object>(keyOf: (item: Item) => string): (items: readonly Item[]) => Pages<Item> {
   const endsPage = memoised((item: Item) => Number.parseInt(hash("sha256", keyOf(item)).slice(0, 2), 16) < endsOf256);
   return memoised((items: readonly Item[]) => {
     const pages: (readonly Item[])[] = [];
@@ -70,7 +68,7 @@ export function changeBetween<Item>(before: readonly Item[], after: readonly Ite
 }
 
 /** The last lists that began with an object, with their values, newest first. */
-type KnownLists<Item, Value> = { readonly items: readonly Item[]; readonly value: Value }[];
+type KnownLists<Item, Value> = readonly { readonly items: readonly Item[]; readonly value: Value }[];
 
 /** As for `sameList`. */
 const maxLists = 4;
@@ -87,9 +85,8 @@ export function derived<Item extends object, Value>(
 ): (items: readonly Item[]) => Value {
   const known = new WeakMap<Item, KnownLists<Item, Value>>();
   const ofEmpty = compute([]);
-  const find = (items: readonly Item[], lists: KnownLists<Item, Value>): Value => {
+  const follow = (items: readonly Item[], lists: KnownLists<Item, Value>): Value => {
     for (const each of lists) {
-      if (each.items === items) return each.value;
       const change = changeBetween(each.items, items);
       if (change === undefined) continue;
       const isSame = change.removed.length + change.added.length === 0;
@@ -101,10 +98,10 @@ export function derived<Item extends object, Value>(
     const [first] = items;
     if (first === undefined) return ofEmpty;
     const lists = known.get(first) ?? [];
-    known.set(first, lists);
-    const value = find(items, lists);
-    if (!lists.some((each) => each.value === value)) lists.unshift({ items, value });
-    if (lists.length > maxLists) lists.pop();
+    const found = lists.find((each) => each.items === items);
+    if (found !== undefined) return found.value;
+    const value = follow(items, lists);
+    known.set(first, [{ items, value }, ...lists].slice(0, maxLists));
     return value;
   };
 }
@@ -137,21 +134,21 @@ function placeOf<Item>(item: Item, sorted: readonly Item[], compare: (a: Item, b
 }
 
 /**
- * Returns a function that groups the items of lists by one key of each, and sorts each group. A group stays the same list while
- * none of its items changes.
+ * Returns a function that groups the items of lists by each of their keys, which are distinct, and sorts each group. A group stays
+ * the same list while none of its items changes.
  */
 export function groupedBy<Item extends object>(
-  keyOf: (item: Item) => string | undefined,
+  keysOf: (item: Item) => readonly string[],
   compare: (a: Item, b: Item) => number,
 ): (items: readonly Item[]) => ReadonlyMap<string, readonly Item[]> {
   const groupsOf = (items: readonly Item[]) => {
     const groups = new Map<string, Item[]>();
     for (const item of items) {
-      const key = keyOf(item);
-      if (key === undefined) continue;
-      const group = groups.get(key);
-      if (group === undefined) groups.set(key, [item]);
-      else group.push(item);
+      for (const key of keysOf(item)) {
+        const group = groups.get(key);
+        if (group === undefined) groups.set(key, [item]);
+        else group.push(item);
+      }
     }
     return groups;
   };
@@ -161,7 +158,8 @@ export function groupedBy<Item extends object>(
     (before, { removed, added }) => {
       const groups = new Map(before);
       for (const [key, leaving] of groupsOf(removed)) {
-        const group = (groups.get(key) ?? []).filter((item) => !leaving.includes(item));
+        const left = new Set(leaving);
+        const group = (groups.get(key) ?? []).filter((item) => !left.has(item));
         if (group.length === 0) groups.delete(key);
         else groups.set(key, group);
       }

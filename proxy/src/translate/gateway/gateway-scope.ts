@@ -12,17 +12,18 @@ import type { ParentRef } from "../../api/http-route.ts";
 import type { ListenerSet } from "../../api/listener-set.ts";
 import { gatewayGroup, proxyGroup } from "../../api/names.ts";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
-import { type AnyRoute, type Resource, type ResourceSet, routesOf } from "../../api/resource.ts";
+import { type AnyRoute, type ResourceSet, routesOf } from "../../api/resource.ts";
 import type { Service } from "../../api/service.ts";
-import { memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
+import { groupedBy, pagesBy } from "@gatewayproxy/runtime/lists";
+import { KnownValues, memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
+import { routeKey } from "@gatewayproxy/runtime/route-key";
 import { matchListeners, type OpenListener } from "../route/attachment.ts";
 import { gatewayLabelValue, gatewayNameLabel } from "./gateway-label.ts";
-import { eachObject, itself } from "../each-object.ts";
+import { eachObject, eachPage, itself } from "../each-object.ts";
 import { allowsSet } from "../listener/listener-sets.ts";
 import type { ListenerOwner, Reference } from "../reference/owner-references.ts";
 import { supportedKindsOf } from "../listener/listeners.ts";
-import type { NamespaceLabels } from "../index/namespaces.ts";
-import { nameKey } from "../index/object-names.ts";
+import { compareNames, nameKey } from "../index/object-names.ts";
 import { indexResources } from "../index/resource-index.ts";
 import type { IsPermitted } from "../reference/reference-grants.ts";
 import { parentOf, permittedReferents, referencesOfPolicy, referencesOfRoute } from "../reference/references.ts";
@@ -60,33 +61,41 @@ export type ScopeOf = (gateway: GatewayName, options?: ScopeOptions) => Steps<Re
 
 /** Returns the scopes of several Gateways. It reads each resource once for all of them. */
 export function* gatewayScopes(resources: ResourceSet): Steps<ScopeOf> {
-  const index = yield* indexReferrers(resources);
+  const index = indexReferrers(resources);
+  yield;
   return (gateway, options = {}) => scopeIn(resources, index, gateway, options);
 }
 
-type ScopeIndex = ReturnType<typeof indexReferrers> extends Steps<infer Value> ? Value : never;
+type ScopeIndex = ReturnType<typeof indexReferrers>;
 
 /** Returns the resources by the objects to which they refer. */
-function* indexReferrers(resources: ResourceSet) {
-  const setsByParent = yield* groupByKeys(resources.ListenerSet, setKeys);
-  const routesByParent = yield* groupByKeys(routesOf(resources), routeKeys);
-  const policiesByTarget = yield* groupByKeys(resources.ProxyPolicy, targetsOf);
-  const ownServices = yield* groupByKeys(resources.Service, serviceKeys);
-  const tlsPolicies = yield* groupByKeys(resources.BackendTLSPolicy, tlsPolicyKeys);
-  return { setsByParent, routesByParent, policiesByTarget, ownServices, tlsPolicies };
+function indexReferrers(resources: ResourceSet) {
+  return {
+    setsByParent: setsByParent(resources.ListenerSet),
+    routesByParent: routesByParent(routesOf(resources)),
+    policiesByTarget: policiesByTarget(resources.ProxyPolicy),
+    ownServices: ownServices(resources.Service),
+    tlsPolicies: tlsPoliciesByService(resources.BackendTLSPolicy),
+  };
 }
 
-const setKeys = (set: ListenerSet) => [parentOf(set)];
-const routeKeys = memoised((route: AnyRoute) => [...new Set(parentsOf(route).map(({ key }) => key))]);
-const serviceKeys = memoised(({ metadata }: Service) => [
-  `${metadata.namespace} ${metadata.labels[gatewayNameLabel] ?? ""}`,
-]);
-const tlsPolicyKeys = ({ metadata, spec }: BackendTlsPolicy) =>
-  spec.targetRefs.map(({ name }) => `${metadata.namespace}/${name}`);
-
-const usesOf = memoisedWith((route: AnyRoute, isPermitted: IsPermitted) =>
-  usesOfReferences(referencesOfRoute(route), isPermitted),
+const setsByParent = groupedBy((set: ListenerSet) => [parentOf(set) ?? ""], compareNames);
+const routesByParent = groupedBy(
+  (route: AnyRoute) => [...new Set(parentsOf(route).map(({ key }) => key))],
+  compareNames,
 );
+const policiesByTarget = groupedBy((policy: ProxyPolicy) => [...new Set(targetsOf(policy))], compareNames);
+const ownServices = groupedBy(
+  ({ metadata }: Service) => [`${metadata.namespace} ${metadata.labels[gatewayNameLabel] ?? ""}`],
+  compareNames,
+);
+const tlsPoliciesByService = groupedBy(
+  ({ metadata, spec }: BackendTlsPolicy) => [
+    ...new Set(spec.targetRefs.map(({ name }) => `${metadata.namespace}/${name}`)),
+  ],
+  compareNames,
+);
+const pagesOfRoutes = pagesBy<AnyRoute>(({ kind, metadata }) => routeKey(kind, metadata));
 
 function* scopeIn(
   resources: ResourceSet,
@@ -101,24 +110,26 @@ function* scopeIn(
   const sets = (index.setsByParent.get(key) ?? []).filter(
     (set) => gateway !== undefined && allowsSet(gateway, set, labels),
   );
-  const parents = new Map(
-    [...(gateway ? [gateway] : []), ...sets].map((owner) => [parentKey(owner), listenersOf(owner)]),
-  );
+  const owners = sameList<ListenerOwner>([...(gateway ? [gateway] : []), ...sets]);
   const used = { services: new Set<string>(), backends: new Set<string>() };
   const use = (uses: Uses) => {
     for (const service of uses.services) used.services.add(service);
     for (const backend of uses.backends) used.backends.add(backend);
   };
-  const candidates = valuesOf(index.routesByParent, parents.keys());
-  const isAccepted = (route: AnyRoute, ref: ParentRef, listeners: readonly OpenListener[]): boolean =>
-    (acceptsAll && listeners.length === 0) ||
-    (acceptedParents?.has(ref) ?? isAttachable(ref, route, listeners, labels));
-  const accepted = yield* eachObject(candidates, itself, (whole) => {
-    const routes = acceptedBy(parents, whole, isAccepted);
-    if (routes.length > 0) use(usesOf(whole, isPermitted));
-    return routes;
+  const candidates = pagesOfRoutes(sameList(valuesOf(index.routesByParent, owners.map(parentKey))));
+  const pages = yield* eachPage(candidates, function* (page): Steps<readonly AnyRoute[]> {
+    const named = yield* referringIn(page, owners);
+    // What the translation has accepted decides, or what the listeners allow.
+    const accepted = acceptedParents && named.flatMap(({ own }) => own.map(({ ref }) => acceptedParents.has(ref)));
+    const inputs = [isPermitted, acceptsAll, ...(accepted ?? [labels])];
+    const isAccepted: IsAccepted = (route, { ref, listeners }) =>
+      (acceptsAll && listeners.length === 0) ||
+      (acceptedParents?.has(ref) ?? matchListeners(route, ref, listeners, labels).kind === "attached");
+    const scope = yield* knownScopes(owners).get(page, inputs, () => scopeOfPage(named, isAccepted, isPermitted));
+    use(scope.uses);
+    return scope.routes;
   });
-  const routes = accepted.flat();
+  const routes = pages.flat();
   const targets = new Set([`Gateway ${key}`]);
   for (const route of resources.ProxyPolicy.length === 0 ? [] : routes) {
     for (const target of targetsOfRoute(route)) targets.add(target);
@@ -143,15 +154,73 @@ function* scopeIn(
     BackendTLSPolicy: valuesOf(index.tlsPolicies, used.services),
     Backend: withProviders(used.backends, backends),
     Service: [...used.services].flatMap((service) => services.get(service) ?? []),
-    EndpointSlice: valuesOf(slices, used.services),
+    EndpointSlice: [...used.services].flatMap((service) => slices.get(service) ?? []),
   };
 }
 
-/** Whether a route may attach to any of the listeners. */
-const isAttachable = memoisedWith(
-  (ref: ParentRef, route: AnyRoute, listeners: readonly OpenListener[], labels: NamespaceLabels): boolean =>
-    matchListeners(route, ref, listeners, labels).kind === "attached",
+/** A route with its parentRefs to some owners of listeners. */
+interface ReferringRoute {
+  readonly route: AnyRoute;
+  readonly own: readonly NamedParent[];
+}
+
+interface NamedParent {
+  readonly ref: ParentRef;
+  readonly listeners: readonly OpenListener[];
+}
+
+type IsAccepted = (route: AnyRoute, parent: NamedParent) => boolean;
+
+/** The routes of a page that one Gateway accepts, and the objects to which they refer. */
+interface PageScope {
+  readonly routes: readonly AnyRoute[];
+  readonly uses: Uses;
+}
+
+/** The last scope of each page, for a Gateway and its ListenerSets. */
+const knownScopes = memoised((_: readonly ListenerOwner[]) => new KnownValues<readonly AnyRoute[], PageScope>());
+
+const knownReferring = memoised(
+  (_: readonly ListenerOwner[]) => new KnownValues<readonly AnyRoute[], readonly ReferringRoute[]>(),
 );
+
+/** Returns the routes of a page, with their references to a Gateway and its ListenerSets. */
+function referringIn(page: readonly AnyRoute[], owners: readonly ListenerOwner[]): Steps<readonly ReferringRoute[]> {
+  return knownReferring(owners).get(page, [], function* () {
+    const parents = new Map(owners.map((owner) => [parentKey(owner), listenersOf(owner)]));
+    return yield* eachObject(page, itself, (route) => ({
+      route,
+      own: parentsOf(route).flatMap(({ key, ref }) => {
+        const listeners = parents.get(key);
+        return listeners === undefined ? [] : [{ ref, listeners }];
+      }),
+    }));
+  });
+}
+
+function* scopeOfPage(
+  named: readonly ReferringRoute[],
+  isAccepted: IsAccepted,
+  isPermitted: IsPermitted,
+): Steps<PageScope> {
+  const accepted = yield* eachObject(
+    named,
+    ({ route }) => route,
+    ({ route, own }) => {
+      if (!own.some((parent) => isAccepted(route, parent))) return [];
+      const uses = usesOfReferences(referencesOfRoute(route), isPermitted);
+      return [{ uses, route: withParents(route, ...own.map(({ ref }) => ref)) }];
+    },
+  );
+  const all = accepted.flat();
+  return {
+    routes: all.map(({ route }) => route),
+    uses: {
+      services: [...new Set(all.flatMap(({ uses }) => uses.services))],
+      backends: [...new Set(all.flatMap(({ uses }) => uses.backends))],
+    },
+  };
+}
 
 /** The targets of policies that concern a route. */
 const targetsOfRoute = memoised((route: AnyRoute): readonly string[] => [
@@ -184,35 +253,11 @@ function usesOfReferences(references: readonly Reference[], isPermitted: IsPermi
   return { services: namesOf("", "Service"), backends: namesOf(proxyGroup, "Backend") };
 }
 
-type Groups<T> = ReadonlyMap<string | undefined, readonly T[]>;
-
-/** The last groups of a list, by the function of its keys. */
-const knownGroups = memoised<readonly object[], Map<unknown, unknown>>(() => new Map());
-
-/** Returns the values by each of their keys, in their order; the same groups for the same list and function. */
-function* groupByKeys<T extends Resource>(
-  values: readonly T[],
-  keysOf: (value: T) => readonly (string | undefined)[],
-): Steps<Groups<T>> {
-  const known = knownGroups(sameList(values));
-  // The groups of a function have its values.
-  const before = known.get(keysOf) as Groups<T> | undefined;
-  if (before !== undefined) return before;
-  const groups = new Map<string | undefined, T[]>();
-  yield* eachObject(values, itself, (value) => {
-    for (const key of new Set(keysOf(value))) {
-      const group = groups.get(key);
-      if (group === undefined) groups.set(key, [value]);
-      else group.push(value);
-    }
-  });
-  known.set(keysOf, groups);
-  return groups;
-}
-
 /** Returns the values of any of the keys, each once. */
-function valuesOf<T>(groups: ReadonlyMap<string | undefined, readonly T[]>, keys: Iterable<string>): readonly T[] {
-  return [...new Set([...keys].flatMap((key) => groups.get(key) ?? []))];
+function valuesOf<T>(groups: ReadonlyMap<string, readonly T[]>, keys: Iterable<string>): readonly T[] {
+  if (groups.size === 0) return [];
+  const [first = [], ...others] = [...keys].flatMap((key) => [groups.get(key) ?? []]);
+  return others.length === 0 ? first : [...new Set([...first, ...others.flat()])];
 }
 
 /** Returns the number of ready replicas of the proxy, from the Gateway's own Service; at least 1, which is this replica. */
@@ -254,26 +299,13 @@ function ofUnknownVersion(gateway: Gateway): Gateway {
   return { ...gateway, spec: { ...gateway.spec, listeners: [], allowedListeners: { namespaces: { from: "All" } } } };
 }
 
-/** Returns the route with only these parents; undefined if none of them accepts it. */
-function acceptedBy(
-  parents: ReadonlyMap<string, readonly OpenListener[]>,
-  route: AnyRoute,
-  isAccepted: (route: AnyRoute, ref: ParentRef, listeners: readonly OpenListener[]) => boolean,
-): readonly AnyRoute[] {
-  const own = parentsOf(route).flatMap(({ key, ref }) => {
-    const listeners = parents.get(key);
-    return listeners === undefined ? [] : [{ ref, listeners }];
-  });
-  if (!own.some(({ ref, listeners }) => isAccepted(route, ref, listeners))) return [];
-  if (own.length === route.spec.parentRefs.length) return [route];
-  return [withParents(route, ...own.map(({ ref }) => ref))];
-}
-
-/** Returns the same route for the same parents. */
+/** Returns the route with only these parents: the same route for the same parents. */
 const withParents = memoisedWith(
   (route: AnyRoute, ...parentRefs: readonly ParentRef[]): AnyRoute =>
-    // The compiler does not relate a kind to its spec.
-    ({ ...route, spec: { ...route.spec, parentRefs } }) as AnyRoute,
+    parentRefs.length === route.spec.parentRefs.length
+      ? route
+      : // The compiler does not relate a kind to its spec.
+        ({ ...route, spec: { ...route.spec, parentRefs } } as AnyRoute),
 );
 
 function anyRouteOf(namespace: string): string {

@@ -128,6 +128,6 @@ const routePages = pagesBy<AnyRoute>(({ kind, metadata }) => routeKey(kind, meta
 
 const slicesIn = groupedBy(
   ({ metadata: { labels, namespace } }: EndpointSlice) =>
-    Object.hasOwn(labels, serviceNameLabel) ? `${namespace}/${labels[serviceNameLabel] ?? ""}` : undefined,
+    Object.hasOwn(labels, serviceNameLabel) ? [`${namespace}/${labels[serviceNameLabel] ?? ""}`] : [],
   compareNames,
 );

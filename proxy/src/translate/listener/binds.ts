@@ -10,7 +10,14 @@ import type { GatewayState } from "../gateway/gateways.ts";
 import type { ListenerState } from "./listeners.ts";
 import { compareText, nameKey } from "../index/object-names.ts";
 import { joined, type Pages, sortedBy } from "@gatewayproxy/runtime/lists";
-import { hasSameItems, KnownValues, memoised, memoisedInSteps, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
+import {
+  hasSameItems,
+  KnownValues,
+  memoised,
+  memoisedInSteps,
+  memoisedWith,
+  sameList,
+} from "@gatewayproxy/runtime/memoised";
 import { type PolicyState, targetKey } from "../policy/policies.ts";
 import type { Attachment } from "../route/attachment.ts";
 import { isServed } from "../route/rules.ts";

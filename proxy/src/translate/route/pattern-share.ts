@@ -31,9 +31,7 @@ export function* shareOutPatterns(
   // Most routes have none, and are the same in all processes.
   const withPatterns = routes.flatMap(statesWithPatterns);
   if (withPatterns.length === 0) return routes;
-  const views = new Map(
-    yield* eachObject(withPatterns, routeOf, (state) => [state, viewsOf(state, placeOf)] as const),
-  );
+  const views = new Map(yield* eachObject(withPatterns, routeOf, (state) => [state, viewsOf(state, placeOf)] as const));
   const byPlace = Map.groupBy([...views.values()].flat(), ({ place }) => place);
   const shared = new Map<RouteState, RouteState>();
   for (const [, ofPlace] of byPlace) {

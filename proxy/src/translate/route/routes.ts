@@ -24,7 +24,14 @@ import type { TranslationContext } from "../context.ts";
 import { eachObject, eachObjectInSteps, eachPage, itself } from "../each-object.ts";
 import type { ResolvedGateways } from "../gateway/gateways.ts";
 import type { Pages } from "@gatewayproxy/runtime/lists";
-import { hasSameItems, KnownValues, memoised, memoisedInSteps, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
+import {
+  hasSameItems,
+  KnownValues,
+  memoised,
+  memoisedInSteps,
+  memoisedWith,
+  sameList,
+} from "@gatewayproxy/runtime/memoised";
 import { backendRefsOf } from "../reference/references.ts";
 import { KindConflicts } from "./kind-conflicts.ts";
 import { isServed, type RuleResource, type RuleState, translateRule } from "./rules.ts";
@@ -148,8 +155,9 @@ function withoutConflicts(
 }
 
 /** Returns the same state for the same parents. */
-const withParents = memoisedWith((state: RouteState, ...parents: readonly ParentState[]): RouteState =>
-  hasSameItems(state.parents, parents) ? state : { ...state, parents },
+const withParents = memoisedWith(
+  (state: RouteState, ...parents: readonly ParentState[]): RouteState =>
+    hasSameItems(state.parents, parents) ? state : { ...state, parents },
 );
 
 /** The same state while nothing changes on which it depends. */
