@@ -15,7 +15,7 @@ import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import type { Authentication } from "../ir/authentication.ts";
 import type { KeySetState } from "../ir/key-set-state.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
-import type { BackendKey, Bind, Snapshot } from "../ir/snapshot.ts";
+import type { BackendKey, Bind, RouteRule, Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import { GlobalLimiter } from "../policy/ratelimit/global/global-limiter.ts";
@@ -29,8 +29,7 @@ import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTracing } from "../telemetry/spans/request-tracing.ts";
 import { Tracer } from "../telemetry/trace/tracer.ts";
 import { defaultUpgradeProtocols, type UpgradeProtocols, upgradeProtocols } from "../listen/upgrade-protocol.ts";
-import { compileRoutesInSlices, indexOf, type RouteIndex } from "../routing/compile-routes.ts";
-import { PreparedMatches } from "../routing/shared-routes.ts";
+import { indexOf, RouteCompiler, type RouteIndex } from "../routing/compile-routes.ts";
 import { Rotations } from "../routing/weighted.ts";
 import type { BackendOptions } from "../upstream/backend-handle.ts";
 import { Backends } from "../upstream/backends.ts";
@@ -213,7 +212,7 @@ const idleTimeoutMs = 300_000;
 export class DataPlane {
   readonly #options: DataPlaneOptions;
   readonly #requestRules: RequestRules;
-  readonly #preparedMatches: PreparedMatches;
+  readonly #routeCompiler: RouteCompiler<Pipeline>;
   /** Traces the requests that operators watch. */
   readonly tracer: Tracer;
   readonly #backends: Backends;
@@ -241,7 +240,7 @@ export class DataPlane {
     const options = { ...given, clock: guardedClock(given.clock, given.faulted) };
     this.#options = options;
     this.#requestRules = options.requestRules ?? defaultRequestRules;
-    this.#preparedMatches = new PreparedMatches(this.#requestRules.path);
+    this.#routeCompiler = new RouteCompiler(this.#requestRules.path);
     this.tracer = new Tracer(options.clock, options.worker ?? 1, options.requestLog);
     this.#providers = options.providers ?? new ProviderStates(createProviderMemory(), options.worker ?? 1);
     this.#bodies = options.bodies ?? new BodyBudget(createBodyMemory(1), 1, defaultBodyMemoryBytes);
@@ -299,6 +298,7 @@ export class DataPlane {
    * @returns the binds that failed, when every other bind listens.
    */
   async apply(snapshot: Snapshot): Promise<readonly BindFailure[]> {
+    const backendsBefore = this.#backends.handles;
     const backends = await runInSlices(this.#backends.reconcile(snapshot.backends));
     this.#rotations.beginSnapshot();
     this.#authenticators.prepare(authenticationOf(snapshot));
@@ -320,14 +320,13 @@ export class DataPlane {
     }
     this.#udp.keep(wanted);
     const limits: CompiledLimits = new Map();
-    const compiled = await compileRoutesInSlices(
-      snapshot.binds,
-      (gateway, route, rule) =>
+    const compiled = await this.#routeCompiler.compile(snapshot.binds, {
+      compile: (gateway, route, rule) =>
         this.#pipelines.of(gateway, route, rule, backends, () =>
           pipelineOf(compileRule(shared, limits, gateway, route, rule)),
         ),
-      this.#preparedMatches,
-    );
+      keeps: (route) => backends === backendsBefore && this.#pipelines.areKept(route),
+    });
     for (const bind of snapshot.binds) {
       const open = this.#binds.get(bindName(bind));
       // A bind that cannot be compiled or opened keeps its previous state, and the others are served.
@@ -590,15 +589,24 @@ function begin(exchange: Exchange, selection: RouteSelection): void {
 }
 
 /** Every authentication of a snapshot; one that several rules share comes several times. */
-function authenticationOf({ binds }: Snapshot): readonly Authentication[] {
-  const routes = binds.flatMap(({ listeners }) => listeners.flatMap((listener) => listener.routes));
-  return routes.flatMap(({ rules }) => rules.flatMap(({ authentication }) => authentication ?? []));
+function authenticationOf(snapshot: Snapshot): readonly Authentication[] {
+  return Array.from(rulesOf(snapshot), ({ authentication }) => authentication ?? []).flat();
 }
 
 /** Returns every global limit of a snapshot. One that several rules share is listed several times. */
-function globalLimitsOf({ binds }: Snapshot): readonly GlobalLimit[] {
-  const routes = binds.flatMap(({ listeners }) => listeners.flatMap((listener) => listener.routes));
-  return routes.flatMap(({ rules }) => rules.flatMap(({ globalLimits }) => globalLimits ?? []));
+function globalLimitsOf(snapshot: Snapshot): readonly GlobalLimit[] {
+  return Array.from(rulesOf(snapshot), ({ globalLimits }) => globalLimits ?? []).flat();
+}
+
+/** Yields the rules of a snapshot that have an authentication or a global limit. */
+function* rulesOf({ binds }: Snapshot): Generator<RouteRule> {
+  for (const { listeners } of binds) {
+    for (const { routes } of listeners) {
+      for (const { rules } of routes) {
+        for (const rule of rules) if (rule.authentication !== undefined || rule.globalLimits !== undefined) yield rule;
+      }
+    }
+  }
 }
 
 /** The parts of a bind that identify it. */

@@ -42,6 +42,11 @@ export class KnownPipelines {
     this.#known.set(rule, { gateway, route: route.key, backend, pipeline });
     return pipeline;
   }
+
+  /** Whether the pipelines of a route that was compiled before are the same as long as the handles of the backends are. */
+  areKept({ rules }: Route): boolean {
+    return rules.every((rule) => this.#known.has(rule));
+  }
 }
 
 /**

@@ -3,19 +3,12 @@ import { describe, expect, test, vi } from "vitest";
 import type { Match, PathMatch } from "../ir/match.ts";
 import type { Route } from "../ir/snapshot.ts";
 import { BudgetExceeded, WorkBudget } from "../regex/work-budget.ts";
-import {
-  compileRoutes,
-  compileRoutesInSlices,
-  maxMatchUnits,
-  type RequestHead,
-  type RouteIndex,
-} from "./compile-routes.ts";
+import { compileRoutes, RouteCompiler, maxMatchUnits, type RequestHead, type RouteIndex } from "./compile-routes.ts";
 import { Pace } from "./pace.ts";
 import { PathIndex } from "./path-index.ts";
 import { PathIndexBuilder } from "./path-index-builder.ts";
 import { defaultPathRules } from "./path-rules.ts";
 import { RequestReading } from "./request-reading.ts";
-import { PreparedMatches } from "./shared-routes.ts";
 import { bindOf, exact, listenerOf, matchOf, prefix, regex, routeOf, ruleOf } from "./testing/builders.ts";
 
 /** Finds the rule key of a request, or `404`. */
@@ -508,7 +501,7 @@ describe("compiling many routes", () => {
     try {
       // Each step is a turn.
       const binds = [bindOf([listenerOf({ routes: many(50) })])];
-      await compileRoutesInSlices(binds, () => "", new PreparedMatches(defaultPathRules), { sliceMs: 0 });
+      await new RouteCompiler(defaultPathRules).compile(binds, { compile: () => "" }, { sliceMs: 0 });
     } finally {
       isDone = true;
       added.mockRestore();

@@ -2,7 +2,7 @@
  * Compiles the listeners of each socket address to an index, and finds in it the rule of a request by the precedence
  * that the Gateway API prescribes: listener by host, route by host, then the match (see `precedence.ts`). All listeners
  * of a snapshot are compiled together, because routes and matches that several of them share are stored once
- * (`shared-routes.ts`).
+ * (`shared-routes.ts`, `host-index.ts`).
  *
  * A request belongs to the most specific listener that its host matches, and never to another one (HTTP listener
  * isolation, GEP-1713). Within the listener, if none of the matches at the most specific host name holds, the request
@@ -14,11 +14,12 @@ import type { Match } from "../ir/match.ts";
 import type { Bind, Listener, ObjectName, Route, RouteRule } from "../ir/snapshot.ts";
 import { WorkBudget } from "../regex/work-budget.ts";
 import { HostTable } from "./host-table.ts";
+import { HostIndexer, type IndexedListener } from "./host-index.ts";
 import { Pace } from "./pace.ts";
-import type { MatchSet, PathIndex } from "./path-index.ts";
+import type { PathIndex } from "./path-index.ts";
 import { defaultPathRules, type PathRules } from "./path-rules.ts";
 import { type RequestHead, RequestReading } from "./request-reading.ts";
-import { PreparedMatches, RouteSets, SharedRoutes } from "./shared-routes.ts";
+import { PreparedMatches } from "./shared-routes.ts";
 
 export { modelHeader, ModelUnread } from "./request-reading.ts";
 export type { RequestHead, RequestModel } from "./request-reading.ts";
@@ -54,6 +55,13 @@ export interface RouteIndex<T> {
 /** Creates the value that `find` returns for a rule; called once for each Gateway and list of rules. */
 export type CompileRule<T> = (gateway: ObjectName, route: Route, rule: RouteRule) => T;
 
+/** Compiles the rules of one snapshot. */
+export interface RuleCompiler<T> {
+  readonly compile: CompileRule<T>;
+  /** Whether the values of the rules of an unchanged route are still those of the last snapshot; absent: of none. */
+  readonly keeps?: (route: Route) => boolean;
+}
+
 /**
  * Maximum work to find the rule of one request, regular expressions included: about a millisecond (docs/adr/0007). A
  * pattern that reads a path of 16 KiB to its end costs some 16,000 units. A search among 5,000 matches of one path
@@ -67,10 +75,10 @@ export const maxMatchUnits = 40_000;
  */
 export function compileRoutes<T>(
   bind: Bind,
-  compileRule: CompileRule<T>,
+  compile: CompileRule<T>,
   pathRules: PathRules = defaultPathRules,
 ): RouteIndex<T> {
-  return indexOf(runToEnd(compileInSteps([bind], compileRule, new PreparedMatches(pathRules))), bind);
+  return indexOf(runToEnd(new RouteCompiler<T>(pathRules).compileInSteps([bind], { compile })), bind);
 }
 
 /** The result for each bind. An error in one bind does not affect the others. */
@@ -84,54 +92,67 @@ export function indexOf<T>(compiled: CompiledBinds<T>, bind: Bind): RouteIndex<T
   return found.index;
 }
 
-/** Compiles all binds of a snapshot, in slices, so that requests are served between them. */
-export function compileRoutesInSlices<T>(
-  binds: readonly Bind[],
-  compileRule: CompileRule<T>,
-  prepared: PreparedMatches,
-  slices?: SliceOptions,
-): Promise<CompiledBinds<T>> {
-  return runInSlices(compileInSteps(binds, compileRule, prepared), slices);
-}
-
 /** Work between two steps, in matches that are indexed. */
 const workPerStep = 100;
 /** Work to compile one rule, in the same unit. */
 const workPerRule = 10;
+/** Work to keep the rules of a route, in the same unit. */
+const workPerKept = 1 / 16;
 
-function* compileInSteps<T>(
-  binds: readonly Bind[],
-  compileRule: CompileRule<T>,
-  prepared: PreparedMatches,
-): Steps<CompiledBinds<T>> {
-  const pace = new Pace(workPerStep);
-  const shared = yield* SharedRoutes.of(binds, prepared, pace);
-  const compiler = new ListenerCompiler(shared, compileRule, pace);
-  const drafts = new Map<Bind, readonly ListenerDraft<T>[] | { readonly error: unknown }>();
-  for (const bind of binds) {
-    try {
-      const listeners: ListenerDraft<T>[] = [];
-      for (const listener of bind.listeners) listeners.push(yield* compiler.draft(listener));
-      drafts.set(bind, listeners);
-    } catch (error) {
-      drafts.set(bind, { error });
-    }
+/** The routes of a listener, each with the compiled value of each of its rules. */
+interface ServedRoutes<T> {
+  readonly routes: readonly Route[];
+  readonly compiled: readonly (readonly T[])[];
+}
+
+/** Compiles snapshots one after the other, and keeps what is the same in the next one. */
+export class RouteCompiler<T> {
+  readonly #hosts: HostIndexer;
+  /** The routes of each listener in the last snapshot, by its key. */
+  #served: ReadonlyMap<string, ServedRoutes<T>> = new Map();
+
+  /** @param pathRules how paths of requests are normalised. */
+  constructor(pathRules: PathRules) {
+    this.#hosts = new HostIndexer(new PreparedMatches(pathRules));
   }
-  // All sets of routes are complete here, so the matches of each set are selected once.
-  const selected = yield* compiler.sets.select(shared.index, pace);
-  const compiled = new Map<Bind, { readonly index: RouteIndex<T> } | { readonly error: unknown }>();
-  for (const [bind, listeners] of drafts) {
-    if ("error" in listeners) {
-      compiled.set(bind, listeners);
-      continue;
-    }
-    const table = new HostTable<CompiledListener<T>>();
-    for (const { listener, routes, hostnames } of listeners) {
-      table.add(listener.hostname, { listener, routes, hosts: yield* hostTableOf(hostnames, selected, pace) });
-    }
-    compiled.set(bind, { index: routeIndexOf(table, shared.index) });
+
+  /** Compiles all binds of a snapshot, in slices, so that requests are served between them. */
+  compile(binds: readonly Bind[], rules: RuleCompiler<T>, slices?: SliceOptions): Promise<CompiledBinds<T>> {
+    return runInSlices(this.compileInSteps(binds, rules), slices);
   }
-  return compiled;
+
+  /** As `compile`, in steps. */
+  *compileInSteps(binds: readonly Bind[], rules: RuleCompiler<T>): Steps<CompiledBinds<T>> {
+    const pace = new Pace(workPerStep);
+    const listeners = binds.flatMap((bind) => bind.listeners);
+    const { paths, listeners: indexed } = yield* this.#hosts.index(listeners, pace);
+    const indexedOf = new Map(listeners.map((listener, at) => [listener, indexed[at]]));
+    const served = new Map<string, ServedRoutes<T>>();
+    const compiler = new ListenerCompiler(rules, this.#served, pace);
+    const compiled = new Map<Bind, { readonly index: RouteIndex<T> } | { readonly error: unknown }>();
+    for (const bind of binds) {
+      try {
+        const table = new HostTable<CompiledListener<T>>();
+        for (const listener of bind.listeners) {
+          const hosts = indexedOf.get(listener);
+          if (hosts === undefined) throw new Error(`listener ${listener.key} is not one of those that were indexed`);
+          if ("error" in hosts) throw hosts.error;
+          const routes = yield* compiler.compile(listener);
+          served.set(listener.key, routes);
+          table.add(listener.hostname, { listener, ...hosts, ...routes });
+        }
+        compiled.set(bind, { index: routeIndexOf(table, paths) });
+      } catch (error) {
+        compiled.set(bind, { error });
+      }
+    }
+    this.#served = served;
+    return compiled;
+  }
+}
+
+interface CompiledListener<T> extends IndexedListener, ServedRoutes<T> {
+  readonly listener: Listener;
 }
 
 function routeIndexOf<T>(listeners: HostTable<CompiledListener<T>>, paths: PathIndex): RouteIndex<T> {
@@ -143,14 +164,15 @@ function routeIndexOf<T>(listeners: HostTable<CompiledListener<T>>, paths: PathI
       for (let host = found.hosts.find(head.authority); host !== undefined; host = host.lessSpecific) {
         const candidate = paths.find(host.matches, request);
         if (candidate === undefined) continue;
-        const servedRoute = found.routes.get(candidate.route);
-        const rule = servedRoute?.route.rules[candidate.rule];
+        const place = found.places.get(candidate.route) ?? -1;
+        const route = found.routes[place];
+        const rule = route?.rules[candidate.rule];
         // A host selects from the routes of its listener, and their rules are those that were indexed.
-        if (servedRoute === undefined || rule === undefined) continue;
+        if (route === undefined || rule === undefined) continue;
         const { listener } = found;
-        const compiled = servedRoute.compiled[candidate.rule] as T;
+        const compiled = found.compiled[place]?.[candidate.rule] as T;
         const { match } = candidate;
-        return { listener, route: servedRoute.route, rule, compiled, match, isQueryAmbiguous: request.isAmbiguous };
+        return { listener, route, rule, compiled, match, isQueryAmbiguous: request.isAmbiguous };
       }
       return undefined;
     },
@@ -158,56 +180,37 @@ function routeIndexOf<T>(listeners: HostTable<CompiledListener<T>>, paths: PathI
   };
 }
 
-/** A route at a listener. */
-interface ServedRoute<T> {
-  readonly route: Route;
-  /** The compiled value of each of its rules. */
-  readonly compiled: readonly T[];
-}
-
-interface CompiledListener<T> {
-  readonly listener: Listener;
-  /** By the position of the route among all routes. */
-  readonly routes: ReadonlyMap<number, ServedRoute<T>>;
-  readonly hosts: HostTable<CompiledHost>;
-}
-
-/** The matches at one hostname, and the next less specific hostname, to try if none of them holds. */
-interface CompiledHost {
-  readonly matches: MatchSet;
-  lessSpecific: CompiledHost | undefined;
-}
-
-/** A listener whose sets of routes are complete, but without the matches of these sets. */
-interface ListenerDraft<T> extends Pick<CompiledListener<T>, "listener" | "routes"> {
-  /** The number of the set of routes of each hostname. */
-  readonly hostnames: ReadonlyMap<string | undefined, number>;
-}
-
 class ListenerCompiler<T> {
-  readonly sets = new RouteSets();
-  readonly #shared: SharedRoutes;
-  readonly #compileRule: CompileRule<T>;
+  readonly #rules: RuleCompiler<T>;
+  /** In the last snapshot. */
+  readonly #before: ReadonlyMap<string, ServedRoutes<T>>;
   readonly #pace: Pace;
   /** By Gateway, then by the rules. The listeners of a Gateway have the same rules unless they differ in limits. */
   readonly #compiled = new Map<string, Map<Route["rules"], readonly T[]>>();
 
-  constructor(shared: SharedRoutes, compileRule: CompileRule<T>, pace: Pace) {
-    this.#shared = shared;
-    this.#compileRule = compileRule;
+  constructor(rules: RuleCompiler<T>, before: ReadonlyMap<string, ServedRoutes<T>>, pace: Pace) {
+    this.#rules = rules;
+    this.#before = before;
     this.#pace = pace;
   }
 
-  *draft(listener: Listener): Steps<ListenerDraft<T>> {
-    const routes = new Map<number, ServedRoute<T>>();
-    for (const route of listener.routes) {
-      routes.set(this.#shared.positionOf(route), { route, compiled: yield* this.#compile(listener, route) });
-      if (this.#pace.endsStep(1)) yield;
+  /** Compiles the rules of the routes of a listener. */
+  *compile({ key, gateway, routes }: Listener): Steps<ServedRoutes<T>> {
+    const before = this.#before.get(key);
+    const compiled: (readonly T[])[] = [];
+    for (const [at, route] of routes.entries()) {
+      const last = before?.routes[at] === route ? before.compiled[at] : undefined;
+      if (last !== undefined && this.#rules.keeps?.(route) === true) {
+        compiled.push(last);
+        if (this.#pace.endsStep(workPerKept)) yield;
+      } else {
+        compiled.push(yield* this.#compileRules(gateway, route));
+      }
     }
-    return { listener, routes, hostnames: yield* this.#setsByHostname(routes) };
+    return { routes, compiled };
   }
 
-  *#compile({ gateway }: Listener, route: Route): Steps<readonly T[]> {
+  *#compileRules(gateway: ObjectName, route: Route): Steps<readonly T[]> {
     const key = objectKey(gateway);
     const ofGateway = this.#compiled.get(key) ?? new Map<Route["rules"], readonly T[]>();
     this.#compiled.set(key, ofGateway);
@@ -215,51 +218,10 @@ class ListenerCompiler<T> {
     if (existing !== undefined) return existing;
     const compiled: T[] = [];
     for (const rule of route.rules) {
-      compiled.push(this.#compileRule(gateway, route, rule));
+      compiled.push(this.#rules.compile(gateway, route, rule));
       if (this.#pace.endsStep(workPerRule)) yield;
     }
     ofGateway.set(route.rules, compiled);
     return compiled;
   }
-
-  *#setsByHostname(routes: ReadonlyMap<number, ServedRoute<T>>): Steps<ReadonlyMap<string | undefined, number>> {
-    const byHostname = new Map<string | undefined, number[]>();
-    for (const [position, { route }] of routes) {
-      for (const hostname of route.hostnames.length === 0 ? [undefined] : route.hostnames) {
-        const positionsOfHostname = byHostname.get(hostname);
-        if (positionsOfHostname === undefined) byHostname.set(hostname, [position]);
-        else positionsOfHostname.push(position);
-      }
-      if (this.#pace.endsStep(1)) yield;
-    }
-    const numbers = new Map<string | undefined, number>();
-    for (const [hostname, positions] of byHostname) {
-      numbers.set(hostname, this.sets.numberOf(positions.sort((a, b) => a - b)));
-      if (this.#pace.endsStep(1 + positions.length / 4)) yield;
-    }
-    return numbers;
-  }
-}
-
-function* hostTableOf(
-  hostnames: ReadonlyMap<string | undefined, number>,
-  selected: readonly MatchSet[],
-  pace: Pace,
-): Steps<HostTable<CompiledHost>> {
-  const table = new HostTable<CompiledHost>();
-  const hosts = new Map<string | undefined, CompiledHost>();
-  for (const [hostname, set] of hostnames) {
-    const matches = selected[set];
-    if (matches === undefined) continue;
-    const host = { matches, lessSpecific: undefined };
-    hosts.set(hostname, host);
-    table.add(hostname, host);
-    if (pace.endsStep(1)) yield;
-  }
-  // The next less specific hostname does not depend on the request, so it is found once, here.
-  for (const [hostname, host] of hosts) {
-    host.lessSpecific = table.findLessSpecific(hostname);
-    if (pace.endsStep(1)) yield;
-  }
-  return table;
 }

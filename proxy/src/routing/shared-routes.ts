@@ -7,7 +7,7 @@
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { toError } from "@gatewayproxy/runtime/thrown-value";
 import type { Match } from "../ir/match.ts";
-import type { Bind, Route, RouteRule } from "../ir/snapshot.ts";
+import type { Listener, Route, RouteRule } from "../ir/snapshot.ts";
 import { type Pattern, patternFor } from "../regex/pattern.ts";
 import { compileConditions } from "./conditions.ts";
 import { normalizeMatch } from "./normalize-match.ts";
@@ -64,8 +64,8 @@ export class SharedRoutes {
     this.#shared = shared;
   }
 
-  static *of(binds: readonly Bind[], prepared: PreparedMatches, pace: Pace): Steps<SharedRoutes> {
-    const { distinct, shared } = yield* findDistinct(binds, pace);
+  static *of(listeners: readonly Listener[], prepared: PreparedMatches, pace: Pace): Steps<SharedRoutes> {
+    const { distinct, shared } = yield* findDistinct(listeners, pace);
     const builder = new PathIndexBuilder(pace);
     for (const [position, route] of byPrecedence(distinct).entries()) {
       route.position = position;
@@ -88,15 +88,15 @@ export class SharedRoutes {
 }
 
 function* findDistinct(
-  binds: readonly Bind[],
+  listeners: readonly Listener[],
   pace: Pace,
 ): Steps<{ readonly distinct: readonly SharedRoute[]; readonly shared: ReadonlyMap<Route, SharedRoute> }> {
   const distinct: SharedRoute[] = [];
   const shared = new Map<Route, SharedRoute>();
   /** By key. A key has several routes only if listeners have different versions of the route. */
   const byKey = new Map<string, SharedRoute[]>();
-  for (const { listeners } of binds) {
-    for (const route of listeners.flatMap(({ routes }) => routes)) {
+  for (const { routes } of listeners) {
+    for (const route of routes) {
       const versions = byKey.get(route.key) ?? [];
       byKey.set(route.key, versions);
       let existing = shared.get(route) ?? versions.find((version) => haveSameMatches(version.route.rules, route.rules));

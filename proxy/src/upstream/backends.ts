@@ -24,6 +24,9 @@ const idleLookMs = 300_000;
 export class Backends {
   readonly #options: BackendOptions;
   #held: ReadonlyMap<BackendKey, Held> = new Map();
+  /** The backends of the last snapshot, in its order. */
+  #backends: readonly Backend[] = [];
+  #handles: ReadonlyMap<BackendKey, BackendHandle> = new Map();
   /** The handles that `closeRemoved` closes. */
   #removed = new Set<BackendHandle>();
   readonly #upkeep: Timer;
@@ -35,19 +38,40 @@ export class Backends {
     });
   }
 
+  /** The handles of the last snapshot. */
+  get handles(): ReadonlyMap<BackendKey, BackendHandle> {
+    return this.#handles;
+  }
+
   /**
    * Opens new backends and keeps existing ones. Removed backends continue until `closeRemoved`. A step for each backend, which
    * may have a thousand endpoints. Must not be called again before the last step.
+   *
+   * @returns the same map if each backend has the handle that it had.
    */
   *reconcile(backends: Readonly<Record<BackendKey, Backend>>): Steps<ReadonlyMap<BackendKey, BackendHandle>> {
+    const all = Object.values(backends);
+    const before = this.#backends;
+    this.#backends = all;
+    // The backends of a snapshot are sorted by their keys, so that most are where they were.
+    const hasSameKeys = all.length === before.length && all.every(({ key }, at) => before[at]?.key === key);
     const held = new Map<BackendKey, Held>();
-    for (const backend of Object.values(backends)) {
+    for (const [at, backend] of all.entries()) {
+      if (hasSameKeys && before[at] === backend) continue;
       held.set(backend.key, this.#heldFor(backend));
       yield;
     }
+    if (!hasSameKeys) return this.#hold(held);
+    const hasSameHandles = Array.from(held).every(([key, own]) => this.#held.get(key) === own);
+    return hasSameHandles ? this.#handles : this.#hold(new Map([...this.#held, ...held]));
+  }
+
+  /** Replaces all backends. */
+  #hold(held: ReadonlyMap<BackendKey, Held>): ReadonlyMap<BackendKey, BackendHandle> {
     for (const [key, { handle }] of this.#held) if (held.get(key)?.handle !== handle) this.#removed.add(handle);
     this.#held = held;
-    return new Map(Array.from(held, ([key, { handle }]) => [key, handle]));
+    this.#handles = new Map(Array.from(held, ([key, { handle }]) => [key, handle]));
+    return this.#handles;
   }
 
   #heldFor(backend: Backend): Held {

@@ -6,9 +6,8 @@ import { expect, test } from "vitest";
 import { parseResource } from "../../../proxy/src/api/parse-resource.ts";
 import { type Resource, type ResourceSet, resourceSet } from "../../../proxy/src/api/resource.ts";
 import type { Route } from "../../../proxy/src/ir/snapshot.ts";
-import { compileRoutesInSlices, indexOf } from "../../../proxy/src/routing/compile-routes.ts";
+import { indexOf, RouteCompiler } from "../../../proxy/src/routing/compile-routes.ts";
 import { defaultPathRules } from "../../../proxy/src/routing/path-rules.ts";
-import { PreparedMatches } from "../../../proxy/src/routing/shared-routes.ts";
 import {
   bindOf,
   exact,
@@ -65,7 +64,7 @@ test.each(isLong ? cases : cases.slice(0, 1))(
   async (_, count, hostnamesOf, path) => {
     const bind = bindOf([listenerOf({ routes: largeRoutes(count, hostnamesOf, path) })]);
     const before = await usedMemory();
-    const compile = () => compileRoutesInSlices([bind], () => ({}), new PreparedMatches(defaultPathRules));
+    const compile = () => new RouteCompiler(defaultPathRules).compile([bind], { compile: () => ({}) });
     const compiled = await compile();
     const taken = (await usedMemory()) - before;
     expect(taken).toBeLessThan(64 * mib);
@@ -90,7 +89,7 @@ test.runIf(isLong)("conditions of a route at 64 listeners are stored once", asyn
   );
   const before = await usedMemory();
   const bind = bindOf(listeners);
-  const compiled = await compileRoutesInSlices([bind], () => ({}), new PreparedMatches(defaultPathRules));
+  const compiled = await new RouteCompiler(defaultPathRules).compile([bind], { compile: () => ({}) });
   const taken = (await usedMemory()) - before;
   console.log(`${Math.round(taken / mib)} MiB`);
   expect(taken).toBeLessThan(64 * mib);
@@ -134,7 +133,7 @@ test.each([
   // In the form that a worker receives.
   const { binds } = structuredClone({ binds: translate(resources).binds });
   const compileRule = (gateway: object, route: object, rule: object) => ({ gateway, route, rule });
-  const compiled = await compileRoutesInSlices(binds, compileRule, new PreparedMatches(defaultPathRules));
+  const compiled = await new RouteCompiler(defaultPathRules).compile(binds, { compile: compileRule });
   const taken = (await usedMemory()) - before;
   console.log(`${Math.round(taken / mib)} MiB`);
   expect(taken).toBeLessThan((isLong ? 32 : 8) * mib);
