@@ -19,19 +19,37 @@ const maxPageLength = 256;
  * added or removed changes one page. Returns the same lists for the same items.
  */
 export function pagesBy<Item extends object>(keyOf: (item: Item) => string): (items: readonly Item[]) => Pages<Item> {
-  const endsPage = memoised((item: Item) => Number.parseInt(hash("sha256", keyOf(item)).slice(0, 2), 16) < endsOf256);
+  const endsPage = (item: Item) => Number.parseInt(hash("sha256", keyOf(item)).slice(0, 2), 16) < endsOf256;
+  /** By its first item, the last page that ends where it does whatever follows it. */
+  const known = new WeakMap<Item, readonly Item[]>();
+  const pageAt = (items: readonly Item[], from: number): readonly Item[] => {
+    const first = items[from];
+    const last = first && known.get(first);
+    if (last !== undefined && isAt(items, from, last)) return last;
+    for (let to = from + 1; to <= items.length; to++) {
+      const item = items[to - 1];
+      if (item === undefined || (!endsPage(item) && to - from < maxPageLength)) continue;
+      const page = sameList(items.slice(from, to));
+      if (first !== undefined) known.set(first, page);
+      return page;
+    }
+    return sameList(items.slice(from));
+  };
   return memoised((items: readonly Item[]) => {
     const pages: (readonly Item[])[] = [];
-    let from = 0;
-    for (let at = 0; at < items.length; at++) {
-      const item = items[at];
-      if (item === undefined || (!endsPage(item) && at + 1 - from < maxPageLength)) continue;
-      pages.push(sameList(items.slice(from, at + 1)));
-      from = at + 1;
+    for (let from = 0; from < items.length; ) {
+      const page = pageAt(items, from);
+      pages.push(page);
+      from += page.length;
     }
-    if (from < items.length) pages.push(sameList(items.slice(from)));
     return pages;
   });
+}
+
+/** Whether the items of a page are in a list from an index on. */
+function isAt(items: readonly object[], from: number, page: readonly object[]): boolean {
+  for (let at = 0; at < page.length; at++) if (items[from + at] !== page[at]) return false;
+  return true;
 }
 
 /** Returns all items of pages in one list, and the same list for the same pages. */

@@ -97,6 +97,7 @@ export function sameList<Item extends object>(list: readonly Item[]): readonly I
 
 /** Whether two lists have the same items in the same order, by identity. */
 export function hasSameItems(a: readonly unknown[], b: readonly unknown[]): boolean {
+  if (a === b) return true;
   if (a.length !== b.length) return false;
   for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false;
   return true;

@@ -14,6 +14,7 @@ import { nameKey, sortByName } from "../index/object-names.ts";
 import { keepingEqual, memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
 import type { AnyRoute } from "../../api/resource.ts";
 import { ampleBudget } from "../fair-share.ts";
+import type { ResourceIndex } from "../index/resource-index.ts";
 import { backendRefsOf } from "../reference/references.ts";
 import { type ReferringObject, referrerOf } from "../reference/reference-grants.ts";
 import { notPermitted } from "../reference/resolution.ts";
@@ -55,12 +56,11 @@ const keptState = keepingEqual<BackendState>();
 /** The references of a translation to backends, which share a budget of endpoints. */
 export class BackendReferences {
   readonly #context: TranslationContext;
-  readonly #backends: ReadonlyMap<string, BackendState>;
   readonly #services: ServiceContext;
   /** Whether no reference can exceed the budgets, so that `want` need not be called. */
   readonly hasAmpleBudgets: boolean;
-  /** What all resolutions depend on. */
-  readonly #inputs: readonly unknown[];
+  readonly #states: readonly BackendState[];
+  readonly #tlsPolicies: ResolvedTlsPolicies["policies"];
   readonly #wantedPorts = new Set<string>();
   /** By service and port, since many routes refer to the same. */
   readonly #resolvedPorts = new Map<string, BackendResolution>();
@@ -69,11 +69,11 @@ export class BackendReferences {
     const { addressDenial, index } = context;
     const { tlsOf, policies } = tlsPolicies;
     this.#context = context;
-    this.#backends = new Map(backends.map((state) => [nameKey(state.resource), state]));
     this.hasAmpleBudgets = areWithinBudgets(index.slices, index.services);
     const budgets = this.hasAmpleBudgets ? ampleBudgets : newServiceBudgets();
     this.#services = { tlsOf, addressDenial, ...budgets };
-    this.#inputs = [index.isPermitted, addressDenial, sameList(policies)];
+    this.#states = sameList(backends);
+    this.#tlsPolicies = sameList(policies);
   }
 
   /** Adds a reference to the demand of endpoints, which namespaces share. To be called before any call of `resolve`. */
@@ -93,24 +93,17 @@ export class BackendReferences {
 
   /**
    * Returns values on which the resolutions of all references of some routes depend: while they are the same values, so are the
-   * resolutions. This takes two lookups for a Service, and no text is made.
+   * resolutions.
    */
-  inputsOf(referents: readonly RouteReference[]): unknown[] {
-    const inputs: unknown[] = [...this.#inputs];
-    const { services, slices } = this.#context.index;
-    for (const { route, ref, key } of referents) {
-      const referent = ref.kind === "Service" ? services.get(key) : this.#backends.get(key);
-      if (referent === undefined) {
-        // The message of a reference to nothing may suggest a name.
-        const resolution = this.resolve(route, ref);
-        inputs.push("message" in resolution ? resolution.message : resolution);
-      } else if (this.hasAmpleBudgets) {
-        inputs.push(referent, slices.get(key));
-      } else {
-        inputs.push(this.resolve(route, ref));
-      }
-    }
-    return inputs;
+  inputsOf(referents: readonly RouteReference[]): readonly unknown[] {
+    const { index, addressDenial } = this.#context;
+    const { services, slices } = index;
+    const settings = [index.isPermitted, addressDenial, this.#tlsPolicies] as const;
+    const inputs = this.hasAmpleBudgets
+      ? inputsOfReferents(referents, services, slices, this.#states, ...settings)
+      : undefined;
+    // A budget is a state, and the message of a reference to nothing may suggest a name.
+    return inputs ?? referents.map(({ route, ref }) => inputOf(this.resolve(route, ref))).concat(settings);
   }
 
   /** Resolves a backendRef: of a rule, of a mirror, or of a policy. */
@@ -133,7 +126,7 @@ export class BackendReferences {
   /** Returns the providers of a backend with a list of them; the same list for the same Backend. */
   providersOf(resolution: BackendResolution): readonly Backend[] | undefined {
     if (!("value" in resolution) || resolution.value.failover === undefined) return undefined;
-    return this.#backends.get(objectKey(resolution.value))?.providers;
+    return statesByName(this.#states).get(objectKey(resolution.value))?.providers;
   }
 
   #appProtocolOf(namespace: string, { kind, name, port }: BackendReference): string | undefined {
@@ -153,7 +146,7 @@ export class BackendReferences {
       const message = `${kind} ${key} does not exist${hint}`;
       return { kind: "unresolved", reason: "BackendNotFound", message, code: "ReferentNotFound" };
     };
-    if (kind === "Backend") return this.#backends.get(key)?.resolution ?? missing(index.backends.keys());
+    if (kind === "Backend") return statesByName(this.#states).get(key)?.resolution ?? missing(index.backends.keys());
     const service = index.services.get(key);
     if (service === undefined || port === undefined) return missing(index.services.keys());
     const known = this.#resolvedPorts.get(place);
@@ -186,6 +179,34 @@ export const routeReferences = memoised((routes: readonly AnyRoute[]): readonly 
   }
   return [...distinct.values()];
 });
+
+/** Returns undefined if one of the referents does not exist. */
+const inputsOfReferents = memoisedWith(
+  (
+    referents: readonly RouteReference[],
+    services: ResourceIndex["services"],
+    slices: ResourceIndex["slices"],
+    states: readonly BackendState[],
+    ...settings: readonly unknown[]
+  ): readonly unknown[] | undefined => {
+    const inputs = [...settings];
+    for (const { ref, key } of referents) {
+      const referent = ref.kind === "Service" ? services.get(key) : statesByName(states).get(key);
+      if (referent === undefined) return undefined;
+      inputs.push(referent, slices.get(key));
+    }
+    return inputs;
+  },
+);
+
+const statesByName = memoised(
+  (states: readonly BackendState[]) => new Map(states.map((state) => [nameKey(state.resource), state])),
+);
+
+/** A resolution to nothing is another object each time. */
+function inputOf(resolution: BackendResolution): unknown {
+  return "value" in resolution ? resolution : resolution.message;
+}
 
 const ampleBudgets = { endpointBudget: ampleBudget, scanBudget: ampleBudget };
 

@@ -118,9 +118,9 @@ function* scopeIn(
   };
   const candidates = pagesOfRoutes(sameList(valuesOf(index.routesByParent, owners.map(parentKey))));
   const pages = yield* eachPage(candidates, function* (page): Steps<readonly AnyRoute[]> {
-    const named = yield* referringIn(page, owners);
+    const { routes: named, refs } = yield* referringIn(page, owners);
     // What the translation has accepted decides, or what the listeners allow.
-    const accepted = acceptedParents && named.flatMap(({ own }) => own.map(({ ref }) => acceptedParents.has(ref)));
+    const accepted = acceptedParents && refs.map((ref) => acceptedParents.has(ref));
     const inputs = [isPermitted, acceptsAll, ...(accepted ?? [labels])];
     const isAccepted: IsAccepted = (route, { ref, listeners }) =>
       (acceptsAll && listeners.length === 0) ||
@@ -180,21 +180,28 @@ interface PageScope {
 /** The last scope of each page, for a Gateway and its ListenerSets. */
 const knownScopes = memoised((_: readonly ListenerOwner[]) => new KnownValues<readonly AnyRoute[], PageScope>());
 
+/** The routes of a page, with their references to a Gateway and its ListenerSets. */
+interface ReferringRoutes {
+  readonly routes: readonly ReferringRoute[];
+  /** All references, in the order of the routes. */
+  readonly refs: readonly ParentRef[];
+}
+
 const knownReferring = memoised(
-  (_: readonly ListenerOwner[]) => new KnownValues<readonly AnyRoute[], readonly ReferringRoute[]>(),
+  (_: readonly ListenerOwner[]) => new KnownValues<readonly AnyRoute[], ReferringRoutes>(),
 );
 
-/** Returns the routes of a page, with their references to a Gateway and its ListenerSets. */
-function referringIn(page: readonly AnyRoute[], owners: readonly ListenerOwner[]): Steps<readonly ReferringRoute[]> {
+function referringIn(page: readonly AnyRoute[], owners: readonly ListenerOwner[]): Steps<ReferringRoutes> {
   return knownReferring(owners).get(page, [], function* () {
     const parents = new Map(owners.map((owner) => [parentKey(owner), listenersOf(owner)]));
-    return yield* eachObject(page, itself, (route) => ({
+    const routes = yield* eachObject(page, itself, (route) => ({
       route,
       own: parentsOf(route).flatMap(({ key, ref }) => {
         const listeners = parents.get(key);
         return listeners === undefined ? [] : [{ ref, listeners }];
       }),
     }));
+    return { routes, refs: routes.flatMap(({ own }) => own.map(({ ref }) => ref)) };
   });
 }
 
