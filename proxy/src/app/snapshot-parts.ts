@@ -7,6 +7,7 @@
  */
 import { hash } from "node:crypto";
 import type { Steps } from "@gatewayproxy/runtime/steps";
+import { pagesBy } from "@gatewayproxy/runtime/lists";
 import { memoised, sameList } from "@gatewayproxy/runtime/memoised";
 import type { ApiKeys, Authentication, TokenIssuer } from "../ir/authentication.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
@@ -143,7 +144,7 @@ export function* packSnapshot({ generation, binds, backends }: Snapshot): Steps<
     frameBinds.push({ ...bind, listeners: keys, ...(streams !== undefined && { streams: streamKeys }) });
   }
   const backendKeys: PartKey[] = [];
-  for (const page of pagesOf(Object.values(backends), endsPageOfBackends)) {
+  for (const page of pagesOfBackends(Object.values(backends))) {
     backendKeys.push(add(backendsPart(page)));
     yield;
   }
@@ -181,30 +182,8 @@ const plainPart = memoised((value: object) => partOf(value));
 /** The parts of texts, which may be in many lists. */
 const textsPart = memoised((texts: readonly string[]) => listPart(texts.map((text) => partOf(text))));
 
-/** Whether a page ends behind an item with this key: on average, each 32nd. */
-function endsPageBehind(key: string): boolean {
-  return Number.parseInt(hash("sha256", key).slice(0, 2), 16) < 8;
-}
-const endsPageOfRoutes = memoised(({ key }: Route) => endsPageBehind(key));
-const endsPageOfBackends = memoised(({ key }: Backend) => endsPageBehind(key));
-
-/**
- * Divides a list into pages. Where a page ends depends only on the items, so that an item that is added or removed changes one
- * page. Returns the same list for the same page.
- */
-function* pagesOf<Item extends object>(
-  items: readonly Item[],
-  endsPage: (item: Item) => boolean,
-): Generator<readonly Item[]> {
-  let page: Item[] = [];
-  for (const item of items) {
-    page.push(item);
-    if (!endsPage(item)) continue;
-    yield sameList(page);
-    page = [];
-  }
-  if (page.length > 0) yield sameList(page);
-}
+const pagesOfRoutes = pagesBy<Route>(({ key }) => key);
+const pagesOfBackends = pagesBy<Backend>(({ key }) => key);
 
 const backendPart = memoised(({ tls, ...backend }: Backend): Part => {
   if (tls === undefined) return partOf(backend satisfies PackedBackend);
@@ -229,7 +208,7 @@ const backendsPart = memoised((page: readonly Backend[]) => listPart(page.map(ba
 
 function* listenerPart({ routes, tls, ...listener }: Listener): Steps<Part> {
   const pages: Part[] = [];
-  for (const page of pagesOf(routes, endsPageOfRoutes)) {
+  for (const page of pagesOfRoutes(routes)) {
     pages.push(routesPart(page));
     yield;
   }

@@ -79,7 +79,8 @@ function* assertBind(
     for (const { key, rules } of listener.routes) {
       if (seen.has(rules)) continue;
       seen.add(rules);
-      assert(new Set(rules.map((rule) => rule.key)).size === rules.length, key, "has two rules with one key");
+      const isUnique = rules.length < 2 || new Set(rules.map((rule) => rule.key)).size === rules.length;
+      assert(isUnique, key, "has two rules with one key");
       for (const rule of rules) assertRule(rule, backends, seen);
     }
     yield;

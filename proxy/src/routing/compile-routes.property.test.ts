@@ -1,9 +1,11 @@
 /** The index against a plain scan that follows the API's text line by line, over random routes and requests. */
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Match } from "../ir/match.ts";
 import type { Listener, Route, RouteRule } from "../ir/snapshot.ts";
-import { compileRoutes, type RequestHead } from "./compile-routes.ts";
+import { compileRoutes, indexOf, type RequestHead, RouteCompiler } from "./compile-routes.ts";
+import { defaultPathRules } from "./path-rules.ts";
 import { bindOf, exact, listenerOf, prefix, regex, routeOf, ruleOf } from "./testing/builders.ts";
 
 // Few words, so that routes overlap and requests hit them.
@@ -182,4 +184,66 @@ test("the index finds what a plain scan by the API's rules finds", () => {
   // The proof is empty when hardly any request finds a rule.
   expect(hits).toBeGreaterThan(2_000);
   expect(otherwise).toBeGreaterThan(10);
+});
+
+/** What becomes of a route in the next snapshot, by the place of the route among all. */
+const edits = fc.array(
+  fc.record({
+    at: fc.nat(20),
+    kind: fc.constantFrom("equal", "age", "hostnames", "matches", "removed"),
+    from: fc.nat(20),
+  }),
+  { minLength: 1, maxLength: 3 },
+);
+
+type Edit = (typeof edits extends fc.Arbitrary<infer Value> ? Value : never)[number];
+
+/** Returns the listeners with one route changed. Other routes stay the same objects, as in a worker. */
+function edited(all: readonly Listener[], { at, kind, from }: Edit): readonly Listener[] {
+  const every = all.flatMap((listener) => listener.routes);
+  const [route, other] = [every[at % every.length], every[from % every.length]];
+  if (route === undefined || other === undefined) return all;
+  const changed: Readonly<Record<Edit["kind"], () => readonly Route[]>> = {
+    equal: () => [structuredClone(route)],
+    age: () => [{ ...route, creationTimestamp: "2026-01-03T00:00:00Z" }],
+    hostnames: () => [{ ...route, hostnames: other.hostnames }],
+    matches: () => [{ ...route, rules: structuredClone(other.rules) }],
+    removed: () => [],
+  };
+  return all.map((listener) => ({
+    ...listener,
+    routes: listener.routes.flatMap((each) => (each === route ? changed[kind]() : [each])),
+  }));
+}
+
+test("a compiler that has compiled earlier snapshots finds what a new one finds", () => {
+  let hits = 0;
+  fc.assert(
+    fc.property(
+      listeners,
+      fc.array(edits, { minLength: 1, maxLength: 4 }),
+      fc.array(request, { minLength: 4, maxLength: 8 }),
+      (first, steps, requests) => {
+        const compiler = new RouteCompiler<RouteRule>(defaultPathRules);
+        let all: readonly Listener[] = first;
+        for (const step of [[], ...steps]) {
+          all = step.reduce(edited, all);
+          const bind = bindOf([...all]);
+          const rules = { compile: (_: unknown, __: unknown, compiled: RouteRule) => compiled, keeps: () => true };
+          const index = indexOf(runToEnd(compiler.compileInSteps([bind], rules)), bind);
+          const anew = compileRoutes(bind, (_, __, compiled) => compiled);
+          for (const head of requests) {
+            const [found, expected] = [index.find(head), anew.find(head)];
+            expect(found?.route).toBe(expected?.route);
+            expect(found?.rule).toBe(expected?.rule);
+            expect(found?.compiled).toBe(expected?.compiled);
+            expect(found?.match).toEqual(expected?.match);
+            if (found !== undefined) hits++;
+          }
+        }
+      },
+    ),
+    { numRuns: 500 },
+  );
+  expect(hits).toBeGreaterThan(1_000);
 });

@@ -2,7 +2,7 @@
  * The matches of each hostname of each listener. They depend on the hostnames, the matches and the ages of routes, and not on what a
  * rule does, so that most changes of a route, and all changes of a backend, leave them as they are.
  */
-import { isDeepStrictEqual } from "node:util";
+import { hasSameItems } from "@gatewayproxy/runtime/memoised";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Listener, Route } from "../ir/snapshot.ts";
 import { HostTable } from "./host-table.ts";
@@ -70,9 +70,10 @@ function isFoundAlike(before: Route, { key, creationTimestamp, hostnames, rules 
   return (
     before.key === key &&
     before.creationTimestamp === creationTimestamp &&
-    isDeepStrictEqual(before.hostnames, hostnames) &&
+    hasSameItems(before.hostnames, hostnames) &&
     haveSameLength(before.rules, rules) &&
-    rules.every(({ matches }, at) => isDeepStrictEqual(before.rules[at]?.matches, matches))
+    // Matches are plain data.
+    rules.every(({ matches }, at) => JSON.stringify(before.rules[at]?.matches) === JSON.stringify(matches))
   );
 }
 

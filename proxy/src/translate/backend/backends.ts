@@ -10,7 +10,7 @@ import type { TranslationContext } from "../context.ts";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend } from "../../ir/snapshot.ts";
 import { attributing, eachObject, itself } from "../each-object.ts";
-import { nameKey, sortByName } from "../index/object-names.ts";
+import { nameKey, namesIn, sortByName } from "../index/object-names.ts";
 import { keepingEqual, memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
 import type { AnyRoute } from "../../api/resource.ts";
 import { ampleBudget } from "../fair-share.ts";
@@ -140,15 +140,16 @@ export class BackendReferences {
     const { index, hints } = this.#context;
     const transport = transportOf(from);
     const { key, place } = namesOf(ref, namespace, transport);
-    const missing = (known: Iterable<string>): BackendResolution => {
+    const missing = (known: ReadonlyMap<string, unknown>): BackendResolution => {
       // A grant for one object of another namespace must not reveal the names of others.
-      const hint = namespace === from.metadata.namespace ? hints.of(namespace, kind, key, known) : "";
+      const hint =
+        namespace === from.metadata.namespace ? hints.of(namespace, kind, key, namesIn(namespace, known)) : "";
       const message = `${kind} ${key} does not exist${hint}`;
       return { kind: "unresolved", reason: "BackendNotFound", message, code: "ReferentNotFound" };
     };
-    if (kind === "Backend") return statesByName(this.#states).get(key)?.resolution ?? missing(index.backends.keys());
+    if (kind === "Backend") return statesByName(this.#states).get(key)?.resolution ?? missing(index.backends);
     const service = index.services.get(key);
-    if (service === undefined || port === undefined) return missing(index.services.keys());
+    if (service === undefined || port === undefined) return missing(index.services);
     const known = this.#resolvedPorts.get(place);
     if (known !== undefined) return known;
     const slices = index.slices.get(key) ?? noSlices;

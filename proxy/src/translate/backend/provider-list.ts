@@ -9,7 +9,7 @@ import { durationMs } from "../../api/duration.ts";
 import type { FieldPath } from "../../api/issue.ts";
 import type { AiBackend, Backend, Failover, ProviderRef } from "../../ir/snapshot.ts";
 import type { TranslationContext } from "../context.ts";
-import { nameKey } from "../index/object-names.ts";
+import { nameKey, namesIn } from "../index/object-names.ts";
 import type { FindingOf } from "../status/findings-table.ts";
 import { type BackendState, identity } from "./backend-resource.ts";
 
@@ -95,7 +95,7 @@ function resolveProvider(
   });
   const resource = index.backends.get(key);
   if (resource === undefined) {
-    const hint = hints.of(namespace, "Backend", key, index.backends.keys());
+    const hint = hints.of(namespace, "Backend", key, namesIn(namespace, index.backends));
     return invalid("InvalidProvider", `Backend ${key} does not exist${hint}`);
   }
   const accepted = "accepted is a Backend with ai.provider";

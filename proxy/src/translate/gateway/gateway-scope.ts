@@ -178,7 +178,9 @@ interface PageScope {
 }
 
 /** The last scope of each page, for a Gateway and its ListenerSets. */
-const knownScopes = memoised((_: readonly ListenerOwner[]) => new KnownValues<readonly AnyRoute[], PageScope>());
+const knownScopes = memoised<readonly ListenerOwner[], KnownValues<readonly AnyRoute[], PageScope>>(
+  () => new KnownValues(),
+);
 
 /** The routes of a page, with their references to a Gateway and its ListenerSets. */
 interface ReferringRoutes {
@@ -187,8 +189,8 @@ interface ReferringRoutes {
   readonly refs: readonly ParentRef[];
 }
 
-const knownReferring = memoised(
-  (_: readonly ListenerOwner[]) => new KnownValues<readonly AnyRoute[], ReferringRoutes>(),
+const knownReferring = memoised<readonly ListenerOwner[], KnownValues<readonly AnyRoute[], ReferringRoutes>>(
+  () => new KnownValues(),
 );
 
 function referringIn(page: readonly AnyRoute[], owners: readonly ListenerOwner[]): Steps<ReferringRoutes> {

@@ -28,6 +28,15 @@ export function indexedByName<T extends Named>(): (objects: readonly T[]) => Rea
   );
 }
 
+/** Returns the names of a namespace among `namespace/name`, sorted. The order of an index depends on earlier ones. */
+export function namesIn(namespace: string, index: ReadonlyMap<string, unknown>): readonly string[] {
+  return namesByNamespace(index).get(namespace) ?? [];
+}
+
+const namesByNamespace = memoised((index: ReadonlyMap<string, unknown>) =>
+  Map.groupBy([...index.keys()].sort(compareText), (name) => name.slice(0, name.indexOf("/"))),
+);
+
 /** Returns a copy sorted by namespace, then name. */
 export function sortByName<T extends Named>(objects: readonly T[]): readonly T[] {
   return [...objects].sort(compareNames);

@@ -1,0 +1,231 @@
+/**
+ * What is kept by pages of routes: a configuration with several pages is changed at random, and each translation has the result of a
+ * copy of the same resources, of which nothing is kept. So have the scopes of its Gateways.
+ */
+import { runToEnd } from "@gatewayproxy/runtime/steps";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { parseResource } from "../api/parse-resource.ts";
+import { type Resource, type ResourceSet, resourceSet } from "../api/resource.ts";
+import { packSnapshot } from "../app/snapshot-parts.ts";
+import { clusterEnvironment } from "./environment.ts";
+import { gatewayScope } from "./gateway/gateway-scope.ts";
+import { indexResources } from "./index/resource-index.ts";
+import { type Translation, translate } from "./translate.ts";
+
+const namespaces = ["a", "b", "c"];
+const routes = 150;
+const gateway = "gateway.networking.k8s.io/v1";
+
+/** What the objects are made of, by the kind of change. */
+interface World {
+  /** By route: the version of its header, 0 if there is no such route. */
+  readonly versions: readonly number[];
+  /** By route: the shape of the route. */
+  readonly shapes: readonly number[];
+  /** By Service: the last number of its address, 0 if there is no such Service. */
+  readonly addresses: readonly number[];
+  /** Settings, of which each changes an object that concerns many routes. */
+  readonly settings: readonly number[];
+}
+
+const settings = ["listeners", "labels", "grant", "policy", "tls", "backend", "set", "class", "other"] as const;
+const services = 12;
+
+function* objectsOf({ versions, shapes, addresses, settings: chosen }: World): Generator<object> {
+  const setting = (name: (typeof settings)[number]): number => chosen[settings.indexOf(name)] ?? 0;
+  const controllerName = setting("class") === 2 ? "other.test/controller" : "gatewayproxy.dev/controller";
+  yield { apiVersion: gateway, kind: "GatewayClass", metadata: { name: "gateway-proxy" }, spec: { controllerName } };
+  const selector = { matchLabels: { team: "x" } };
+  const from = setting("listeners") === 1 ? { from: "Selector", selector } : { from: "All" };
+  const hostname = setting("listeners") === 2 ? { hostname: "*.test" } : {};
+  const listener = { name: "http", port: 8080, protocol: "HTTP", allowedRoutes: { namespaces: from } };
+  for (const name of ["web", "other"]) {
+    const listeners = [name === "web" ? { ...listener, ...hostname } : { ...listener, port: 8082 }];
+    const allowedListeners = { namespaces: { from: setting("set") === 2 ? "None" : "All" } };
+    yield {
+      apiVersion: gateway,
+      kind: "Gateway",
+      metadata: { namespace: "a", name },
+      spec: { gatewayClassName: "gateway-proxy", listeners, allowedListeners },
+    };
+  }
+  if (setting("set") > 0) {
+    const parentRef = { name: "web" };
+    const spec = { parentRef, listeners: [{ ...listener, name: "set", port: 8081 }] };
+    yield { apiVersion: gateway, kind: "ListenerSet", metadata: { namespace: "a", name: "set" }, spec };
+  }
+  for (const [at, name] of namespaces.entries()) {
+    const labels = { team: setting("labels") === at ? "y" : "x" };
+    yield { apiVersion: "v1", kind: "Namespace", metadata: { name, labels } };
+  }
+  if (setting("grant") > 0) {
+    const spec = {
+      from: [{ group: "gateway.networking.k8s.io", kind: "HTTPRoute", namespace: "b" }],
+      to: [{ group: "", kind: "Service", ...(setting("grant") === 2 && { name: "s0" }) }],
+    };
+    yield { apiVersion: `${gateway}beta1`, kind: "ReferenceGrant", metadata: { namespace: "a", name: "grant" }, spec };
+  }
+  if (setting("policy") > 0) {
+    const target = setting("policy") === 2 ? { kind: "HTTPRoute", name: "r1" } : { kind: "Gateway", name: "web" };
+    const rateLimit = { local: [{ requests: 10 + setting("other"), unit: "Minutes" }] };
+    const spec = { targetRefs: [{ group: "gateway.networking.k8s.io", ...target }], traffic: { rateLimit } };
+    yield {
+      apiVersion: "gatewayproxy.dev/v1alpha1",
+      kind: "ProxyPolicy",
+      metadata: { namespace: "a", name: "limits" },
+      spec,
+    };
+  }
+  if (setting("tls") > 0) {
+    const validation = { wellKnownCACertificates: "System", hostname: setting("tls") === 1 ? "one.test" : "two.test" };
+    const spec = { targetRefs: [{ group: "", kind: "Service", name: "s1" }], validation };
+    yield { apiVersion: gateway, kind: "BackendTLSPolicy", metadata: { namespace: "a", name: "tls" }, spec };
+  }
+  if (setting("backend") > 0) {
+    const spec = { static: { host: setting("backend") === 1 ? "one.test" : "two.test", port: 80 } };
+    yield { apiVersion: "gatewayproxy.dev/v1alpha1", kind: "Backend", metadata: { namespace: "a", name: "s2" }, spec };
+  }
+  for (const [at, address] of addresses.entries()) {
+    for (const namespace of address === 0 ? [] : namespaces) {
+      const metadata = { namespace, name: `s${at}` };
+      const ports = [{ port: address === 5 ? 81 : 80 }];
+      yield { apiVersion: "v1", kind: "Service", metadata, spec: { ports } };
+      const labels = { "kubernetes.io/service-name": `s${at}` };
+      const endpoints = [{ addresses: [`192.0.2.${address}`], conditions: { ready: true } }];
+      const slice = { addressType: "IPv4", ports: [{ port: 8080 }], endpoints };
+      yield { apiVersion: "discovery.k8s.io/v1", kind: "EndpointSlice", metadata: { ...metadata, labels }, ...slice };
+    }
+  }
+  for (const [at, version] of versions.entries()) if (version > 0) yield routeOf(at, version, shapes[at] ?? 0);
+}
+
+function routeOf(at: number, version: number, shape: number): object {
+  const namespace = namespaces[at % namespaces.length];
+  const name = `s${at % services}`;
+  const ref = {
+    name,
+    port: 80,
+    ...(shape === 1 && { namespace: "a" }),
+    ...(shape === 2 && { kind: "Backend", group: "gatewayproxy.dev", port: undefined }),
+  };
+  const set = [{ name: "x-version", value: String(version) }];
+  const filters = [{ type: "RequestHeaderModifier", requestHeaderModifier: { set } }];
+  const path =
+    shape === 3 ? { type: "RegularExpression", value: `/r${at}.*` } : { type: "PathPrefix", value: `/r${at % 140}` };
+  const parents = [
+    { namespace: "a", name: shape === 4 ? "other" : shape === 5 ? "missing" : "web" },
+    ...(shape === 6 ? [{ namespace: "a", name: "set", kind: "ListenerSet" }] : []),
+  ];
+  const metadata = { namespace, name: `r${at}`, creationTimestamp: `2026-01-0${1 + (at % 3)}T00:00:00Z` };
+  const hostnames = shape === 7 ? [`r${at}.test`] : [];
+  if (shape === 8) {
+    return {
+      apiVersion: gateway,
+      kind: "GRPCRoute",
+      metadata,
+      spec: { parentRefs: parents, hostnames: [`g${at}.test`], rules: [{ backendRefs: [ref] }] },
+    };
+  }
+  return {
+    apiVersion: gateway,
+    kind: "HTTPRoute",
+    metadata,
+    spec: { parentRefs: parents, hostnames, rules: [{ matches: [{ path }], filters, backendRefs: [ref] }] },
+  };
+}
+
+type Change = readonly [field: keyof World, at: number, value: number];
+
+/** Most routes are plain, so that pages without any special route occur. */
+const shape = fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.nat(8) });
+const change: fc.Arbitrary<Change> = fc.oneof(
+  fc.tuple(fc.constant("versions" as const), fc.nat(routes - 1), fc.nat(3)),
+  fc.tuple(fc.constant("shapes" as const), fc.nat(routes - 1), shape),
+  fc.tuple(fc.constant("addresses" as const), fc.nat(services - 1), fc.nat(5)),
+  fc.tuple(fc.constant("settings" as const), fc.nat(settings.length - 1), fc.nat(2)),
+);
+const first: fc.Arbitrary<World> = fc.record({
+  versions: fc.constant(Array.from({ length: routes }, () => 1)),
+  shapes: fc.oneof(
+    fc.constant(Array.from({ length: routes }, () => 0)),
+    fc.array(shape, { minLength: routes, maxLength: routes }),
+  ),
+  addresses: fc.constant(Array.from({ length: services }, () => 1)),
+  settings: fc.array(fc.nat(2), { minLength: settings.length, maxLength: settings.length }),
+});
+
+const series = fc.tuple(first, fc.array(fc.array(change, { minLength: 1, maxLength: 3 }), { maxLength: 8 }));
+
+function changed(world: World, [field, at, value]: Change): World {
+  return { ...world, [field]: world[field].with(at, value) };
+}
+
+/** Returns the resources of a world; an unchanged object is the same value, as a watch has it. */
+function resources(world: World, parsed: Map<string, Resource>): ResourceSet {
+  return resourceSet(
+    Array.from(objectsOf(world), (object) => {
+      const text = JSON.stringify(object);
+      const known = parsed.get(text);
+      if (known !== undefined) return known;
+      const result = parseResource(JSON.parse(text));
+      if (result.kind !== "resource") throw new Error(`${text}: ${JSON.stringify(result)}`);
+      parsed.set(text, result.resource);
+      return result.resource;
+    }),
+  );
+}
+
+function packed({ binds, backends }: Translation) {
+  return runToEnd(packSnapshot({ generation: 1, binds, backends }));
+}
+
+test("the translation of a change among many routes is that of a copy of which nothing is kept", () => {
+  let largest = 0;
+  fc.assert(
+    fc.property(series, ([initial, steps]) => {
+      const parsed = new Map<string, Resource>();
+      let world = initial;
+      for (const changes of [[], ...steps]) {
+        world = changes.reduce(changed, world);
+        const all = resources(world, parsed);
+        const copy = structuredClone(all);
+        largest = Math.max(largest, indexResources(all).routes.length);
+        const [own, whole] = [translate(all), translate(copy)];
+        expect(own).toEqual(whole);
+        expect(packed(own)).toEqual(packed(whole));
+        for (const name of ["web", "other"]) {
+          const scope = gatewayScope(all, { namespace: "a", name });
+          expect(scope).toEqual(gatewayScope(copy, { namespace: "a", name }));
+          const environment = clusterEnvironment({});
+          expect(translate(scope, { environment })).toEqual(translate(structuredClone(scope), { environment }));
+        }
+      }
+    }),
+    { numRuns: 8 },
+  );
+  expect(largest).toBeGreaterThan(2);
+});
+
+test("an unchanged page of routes is the same list, and its routes are the same in the next snapshot", () => {
+  const world: World = {
+    versions: Array.from({ length: routes }, () => 1),
+    shapes: Array.from({ length: routes }, () => 0),
+    addresses: Array.from({ length: services }, () => 1),
+    settings: settings.map(() => 0),
+  };
+  const parsed = new Map<string, Resource>();
+  const before = resources(world, parsed);
+  const after = resources(changed(world, ["versions", 7, 2]), parsed);
+  const pages = new Set(indexResources(before).routes);
+  expect(indexResources(after).routes.filter((page) => !pages.has(page))).toHaveLength(1);
+  const routesOf = (set: ResourceSet) =>
+    translate(set).binds.flatMap(({ listeners }) => listeners.flatMap((it) => it.routes));
+  const known = new Set(routesOf(before));
+  expect(known.size).toBe(routes);
+  expect(
+    routesOf(after)
+      .filter((route) => !known.has(route))
+      .map(({ name }) => name),
+  ).toEqual(["r7"]);
+});
