@@ -9,7 +9,7 @@ import { parseResource } from "../api/parse-resource.ts";
 import { type Resource, type ResourceSet, resourceSet } from "../api/resource.ts";
 import { packSnapshot } from "../app/snapshot-parts.ts";
 import { clusterEnvironment } from "./environment.ts";
-import { gatewayScope } from "./gateway/gateway-scope.ts";
+import { gatewayScope, gatewayScopes } from "./gateway/gateway-scope.ts";
 import { indexResources } from "./index/resource-index.ts";
 import { type Translation, translate } from "./translate.ts";
 
@@ -29,7 +29,18 @@ interface World {
   readonly settings: readonly number[];
 }
 
-const settings = ["listeners", "labels", "grant", "policy", "tls", "backend", "set", "class", "other"] as const;
+const settings = [
+  "listeners",
+  "labels",
+  "grant",
+  "policy",
+  "tls",
+  "backend",
+  "set",
+  "class",
+  "ports",
+  "amount",
+] as const;
 const services = 12;
 
 function* objectsOf({ versions, shapes, addresses, settings: chosen }: World): Generator<object> {
@@ -66,14 +77,17 @@ function* objectsOf({ versions, shapes, addresses, settings: chosen }: World): G
     };
     yield { apiVersion: `${gateway}beta1`, kind: "ReferenceGrant", metadata: { namespace: "a", name: "grant" }, spec };
   }
-  if (setting("policy") > 0) {
-    const target = setting("policy") === 2 ? { kind: "HTTPRoute", name: "r1" } : { kind: "Gateway", name: "web" };
-    const rateLimit = { local: [{ requests: 10 + setting("other"), unit: "Minutes" }] };
-    const spec = { targetRefs: [{ group: "gateway.networking.k8s.io", ...target }], traffic: { rateLimit } };
+  const limited = [
+    { kind: "Gateway", name: "web", requests: 10 + setting("policy") },
+    { kind: "HTTPRoute", name: "r3", requests: 20 + setting("amount") },
+  ];
+  for (const { kind, name, requests } of setting("policy") === 0 ? [] : limited) {
+    const targetRefs = [{ group: "gateway.networking.k8s.io", kind, name }];
+    const spec = { targetRefs, traffic: { rateLimit: { local: [{ requests, unit: "Minutes" }] } } };
     yield {
       apiVersion: "gatewayproxy.dev/v1alpha1",
       kind: "ProxyPolicy",
-      metadata: { namespace: "a", name: "limits" },
+      metadata: { namespace: "a", name: name.toLowerCase() },
       spec,
     };
   }
@@ -89,7 +103,7 @@ function* objectsOf({ versions, shapes, addresses, settings: chosen }: World): G
   for (const [at, address] of addresses.entries()) {
     for (const namespace of address === 0 ? [] : namespaces) {
       const metadata = { namespace, name: `s${at}` };
-      const ports = [{ port: address === 5 ? 81 : 80 }];
+      const ports = [{ port: setting("ports") === 2 ? 81 : 80 }];
       yield { apiVersion: "v1", kind: "Service", metadata, spec: { ports } };
       const labels = { "kubernetes.io/service-name": `s${at}` };
       const endpoints = [{ addresses: [`192.0.2.${address}`], conditions: { ready: true } }];
@@ -135,15 +149,25 @@ function routeOf(at: number, version: number, shape: number): object {
   };
 }
 
+/** A world of routes whose Services all exist. */
+const plain: World = {
+  versions: Array.from({ length: routes }, () => 1),
+  shapes: Array.from({ length: routes }, (_, at) => (at % 10 === 2 ? 1 : 0)),
+  addresses: Array.from({ length: services }, () => 1),
+  settings: settings.map(() => 0),
+};
+
 type Change = readonly [field: keyof World, at: number, value: number];
 
 /** Most routes are plain, so that pages without any special route occur. */
 const shape = fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.nat(8) });
+const settingChange = fc.tuple(fc.constant("settings" as const), fc.nat(settings.length - 1), fc.nat(2));
 const change: fc.Arbitrary<Change> = fc.oneof(
   fc.tuple(fc.constant("versions" as const), fc.nat(routes - 1), fc.nat(3)),
   fc.tuple(fc.constant("shapes" as const), fc.nat(routes - 1), shape),
   fc.tuple(fc.constant("addresses" as const), fc.nat(services - 1), fc.nat(5)),
-  fc.tuple(fc.constant("settings" as const), fc.nat(settings.length - 1), fc.nat(2)),
+  // One of them may have an effect only if another one has a certain value.
+  { weight: 4, arbitrary: settingChange },
 );
 const first: fc.Arbitrary<World> = fc.record({
   versions: fc.constant(Array.from({ length: routes }, () => 1)),
@@ -155,7 +179,10 @@ const first: fc.Arbitrary<World> = fc.record({
   settings: fc.array(fc.nat(2), { minLength: settings.length, maxLength: settings.length }),
 });
 
-const series = fc.tuple(first, fc.array(fc.array(change, { minLength: 1, maxLength: 3 }), { maxLength: 8 }));
+const series = fc.tuple(
+  first,
+  fc.array(fc.array(change, { minLength: 1, maxLength: 3 }), { minLength: 4, maxLength: 8 }),
+);
 
 function changed(world: World, [field, at, value]: Change): World {
   return { ...world, [field]: world[field].with(at, value) };
@@ -180,8 +207,8 @@ function packed({ binds, backends }: Translation) {
   return runToEnd(packSnapshot({ generation: 1, binds, backends }));
 }
 
-test("the translation of a change among many routes is that of a copy of which nothing is kept", () => {
-  let largest = 0;
+/** Runs a property over the sets of resources of random series of changes. @param check gets a set, and a copy of it. */
+function holds(check: (resources: ResourceSet, copy: ResourceSet) => void): void {
   fc.assert(
     fc.property(series, ([initial, steps]) => {
       const parsed = new Map<string, Resource>();
@@ -189,32 +216,70 @@ test("the translation of a change among many routes is that of a copy of which n
       for (const changes of [[], ...steps]) {
         world = changes.reduce(changed, world);
         const all = resources(world, parsed);
-        const copy = structuredClone(all);
-        largest = Math.max(largest, indexResources(all).routes.length);
-        const [own, whole] = [translate(all), translate(copy)];
-        expect(own).toEqual(whole);
-        expect(packed(own)).toEqual(packed(whole));
-        for (const name of ["web", "other"]) {
-          const scope = gatewayScope(all, { namespace: "a", name });
-          expect(scope).toEqual(gatewayScope(copy, { namespace: "a", name }));
-          const environment = clusterEnvironment({});
-          expect(translate(scope, { environment })).toEqual(translate(structuredClone(scope), { environment }));
-        }
+        check(all, structuredClone(all));
       }
     }),
     { numRuns: 8 },
   );
+}
+
+test("the translation of a change among many routes is that of a copy of which nothing is kept", () => {
+  let largest = 0;
+  holds((all, copy) => {
+    largest = Math.max(largest, indexResources(all).routes.length);
+    const [own, whole] = [translate(all), translate(copy)];
+    expect(own).toEqual(whole);
+    expect(packed(own)).toEqual(packed(whole));
+  });
   expect(largest).toBeGreaterThan(2);
 });
 
-test("an unchanged page of routes is the same list, and its routes are the same in the next snapshot", () => {
-  const world: World = {
-    versions: Array.from({ length: routes }, () => 1),
-    shapes: Array.from({ length: routes }, () => 0),
-    addresses: Array.from({ length: services }, () => 1),
-    settings: settings.map(() => 0),
-  };
+test("so are the scope of a Gateway and its translation, as its proxies compute them", () => {
+  const environment = clusterEnvironment({});
+  const gatewayName = { namespace: "a", name: "web" };
+  holds((all, copy) => {
+    const [own, whole] = [gatewayScope(all, gatewayName), gatewayScope(copy, gatewayName)];
+    expect(own).toEqual(whole);
+    expect(translate(own, { environment })).toEqual(translate(whole, { environment }));
+  });
+});
+
+test("so are the rights of a Gateway, by the routes that the translation has accepted", () => {
+  holds((all, copy) => {
+    const rightsOf = (set: ResourceSet) => {
+      const routes = translate(set, { onlyStatuses: true }).statuses.httpRoutes;
+      const accepting = routes.flatMap(({ parents }) =>
+        parents.filter(({ conditions }) => conditions[0]?.status === "True"),
+      );
+      const accepted = new Set(accepting.map(({ parentRef }) => parentRef));
+      const scopeOf = runToEnd(gatewayScopes(set));
+      return ["web", "other"].map((name) => runToEnd(scopeOf({ namespace: "a", name }, { accepted })));
+    };
+    expect(rightsOf(all)).toEqual(rightsOf(copy));
+  });
+});
+
+test.each(settings)("so is the translation of each change of the setting %s, where all routes are kept", (name) => {
   const parsed = new Map<string, Resource>();
+  let world: World = { ...plain, settings: settings.map((each) => (each === "class" || each === "ports" ? 0 : 1)) };
+  for (const value of [1, 2, 0, 1, 0, 2, 1]) {
+    world = changed(world, ["settings", settings.indexOf(name), value]);
+    const all = resources(world, parsed);
+    expect(translate(all)).toEqual(translate(structuredClone(all)));
+  }
+});
+
+test("so is the translation of each change of a Service", () => {
+  const parsed = new Map<string, Resource>();
+  for (const address of [1, 2, 0, 3]) {
+    const all = resources(changed(plain, ["addresses", 1, address]), parsed);
+    expect(translate(all)).toEqual(translate(structuredClone(all)));
+  }
+});
+
+test("an unchanged page of routes is the same list, and its routes are the same in the next snapshot", () => {
+  const parsed = new Map<string, Resource>();
+  const world = { ...plain, shapes: plain.shapes.map(() => 0) };
   const before = resources(world, parsed);
   const after = resources(changed(world, ["versions", 7, 2]), parsed);
   const pages = new Set(indexResources(before).routes);

@@ -102,14 +102,14 @@ export function* resolveConflicts(
       .filter(({ isProgrammed }) => isProgrammed)
       .map((state) => ({ gateway, addresses, state })),
   );
-  const listeners = yield* mapInSteps(programmed, ({ gateway, addresses, state }): ConflictListener => {
+  const listeners = yield* mapInSteps(programmed, ({ gateway, addresses, state }): ComparedListener => {
     const { key, listener } = state;
     const { hostname, port } = listener;
     return {
       key,
       ...(hostname !== undefined && { hostname }),
       sockets: addresses.map((address) => `${placeOf(gateway)} ${address ?? ""} ${port}`),
-      routes: (routes.get(key) ?? []).flatMap(conflictRoutesIn),
+      routes: (routes.get(key) ?? []).map(conflictRoutesIn),
     };
   });
   const found = yield* conflictsOf(gateways, listeners, pathRules);
@@ -123,8 +123,13 @@ export function* resolveConflicts(
   return new ResolvedConflicts(found, states);
 }
 
+/** A listener with its routes in pages. */
+interface ComparedListener extends Omit<ConflictListener, "routes"> {
+  readonly routes: Pages<ConflictRoute>;
+}
+
 interface KnownConflicts {
-  readonly listeners: readonly ConflictListener[];
+  readonly listeners: readonly ComparedListener[];
   readonly pathRules: PathRules;
   readonly found: FoundConflicts;
 }
@@ -135,15 +140,16 @@ const knownConflicts = new WeakMap<GatewayState, KnownConflicts>();
 /** Returns the last conflicts if the listeners have equal routes: most changes concern neither a match nor a hostname. */
 function* conflictsOf(
   [first]: readonly GatewayState[],
-  listeners: readonly ConflictListener[],
+  listeners: readonly ComparedListener[],
   pathRules: PathRules,
 ): Steps<FoundConflicts> {
   const known = first && knownConflicts.get(first);
-  // Unchanged routes are identical values, so few are compared.
+  // Unchanged pages are identical values, so few are compared.
   if (known !== undefined && known.pathRules === pathRules && isDeepStrictEqual(known.listeners, listeners)) {
     return known.found;
   }
-  const found = yield* findRouteConflicts(listeners, pathRules);
+  const whole = listeners.map((listener): ConflictListener => ({ ...listener, routes: listener.routes.flat() }));
+  const found = yield* findRouteConflicts(whole, pathRules);
   if (first !== undefined) knownConflicts.set(first, { listeners, pathRules, found });
   return found;
 }
