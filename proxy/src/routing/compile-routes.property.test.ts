@@ -231,9 +231,9 @@ test("a compiler that has compiled earlier snapshots finds what a new one finds"
           const bind = bindOf([...all]);
           const rules = { compile: (_: unknown, __: unknown, compiled: RouteRule) => compiled, keeps: () => true };
           const index = indexOf(runToEnd(compiler.compileInSteps([bind], rules)), bind);
-          const anew = compileRoutes(bind, (_, __, compiled) => compiled);
+          const fresh = compileRoutes(bind, (_, __, compiled) => compiled);
           for (const head of requests) {
-            const [found, expected] = [index.find(head), anew.find(head)];
+            const [found, expected] = [index.find(head), fresh.find(head)];
             expect(found?.route).toBe(expected?.route);
             expect(found?.rule).toBe(expected?.rule);
             expect(found?.compiled).toBe(expected?.compiled);

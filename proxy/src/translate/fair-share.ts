@@ -21,7 +21,7 @@ export function fairShares(wanted: ReadonlyMap<string, number>, capacity: number
   return shares;
 }
 
-/** What is left of a capacity for each namespace. */
+/** The rest of a capacity for each namespace. */
 export interface Budget {
   readonly capacity: number;
   /** Adds to the demand of a namespace. To be called for all demands before any of the other functions. */

@@ -1,5 +1,5 @@
 /**
- * What is kept by pages of routes: a configuration with several pages is changed at random, and each translation has the result of a
+ * Values that are kept by pages of routes: a configuration with several pages is changed at random, and each translation has the result of a
  * copy of the same resources, of which nothing is kept. So have the scopes of its Gateways.
  */
 import { runToEnd } from "@gatewayproxy/runtime/steps";
