@@ -25,7 +25,8 @@ const log = { error: quiet, warn, info: quiet, debug: quiet, trace: quiet, isLev
 
 async function watching(
   paths: readonly [string, ...string[]] = [path],
-  read: (object: KubeObject) => KubeObject = (object) => object,
+  read: (object: KubeObject, before: KubeObject | undefined) => KubeObject = (object) => object,
+  onChange: () => void = () => undefined,
 ): Promise<Watching> {
   const server = await openScriptedApiServer();
   const clock = new FakeClock();
@@ -38,7 +39,7 @@ async function watching(
     log,
     paths,
     read,
-    onChange: () => undefined,
+    onChange,
   });
   onTestFinished(() => {
     watch.close();
@@ -140,6 +141,24 @@ describe("objects", () => {
     expect(names()).toEqual(["default/a", "default/b"]);
     stream.send({ type: "DELETED", object: configMap("a", 13) });
     await vi.waitFor(() => expect(names()).toEqual(["default/b"]));
+  });
+
+  test("that are read as before are no change, such as after a write of a status", async () => {
+    const onChange = vi.fn();
+    const dataOf = ({ data }: KubeObject): string => JSON.stringify(data);
+    const readData = (object: KubeObject, before: KubeObject | undefined): KubeObject =>
+      before !== undefined && dataOf(before) === dataOf(object) ? before : object;
+    const { server, watch } = await watching([path], readData, onChange);
+    (await server.next()).respond(200, listOf(10, [configMap("a", 1)]));
+    const stream = await server.next();
+    stream.open();
+    const listed = onChange.mock.calls.length;
+    stream.send({ type: "MODIFIED", object: configMap("a", 11) }, added(configMap("b", 12)));
+    await vi.waitFor(() => expect(watch.objects.size).toBe(2));
+    expect(onChange).toHaveBeenCalledTimes(listed + 1);
+    stream.send({ type: "DELETED", object: configMap("b", 13) });
+    await vi.waitFor(() => expect(watch.objects.size).toBe(1));
+    expect(onChange).toHaveBeenCalledTimes(listed + 2);
   });
 
   test("arrive whole, however the events are split and whatever they contain", async () => {

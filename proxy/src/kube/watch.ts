@@ -427,36 +427,39 @@ class Reflector<T> implements ObjectWatch<T> {
       log.trace({ path: this.#currentPath(), event: type, object: keyOfObject(object), version }, "watch event");
     }
     if (type === "BOOKMARK") return;
-    if (type === "DELETED") this.#remove(keyOfObject(object));
-    else this.#put(object);
-    if (!this.#ended.signal.aborted) this.#options.onChange();
+    const isChanged = type === "DELETED" ? this.#remove(keyOfObject(object)) : this.#put(object);
+    if (isChanged && !this.#ended.signal.aborted) this.#options.onChange();
   }
 
   *#putAll(objects: readonly KubeObject[]): Steps<readonly string[]> {
     const keys: string[] = [];
     for (const object of objects) {
-      keys.push(this.#put(object));
+      keys.push(keyOfObject(object));
+      this.#put(object);
       yield;
     }
     return keys;
   }
 
-  #put(object: KubeObject): string {
+  /** @returns whether the object is read differently than before. */
+  #put(object: KubeObject): boolean {
     const key = keyOfObject(object);
     const version = versionOf(object) ?? "";
     const before = this.#objects.get(key);
     // A list repeats known objects.
-    if (before !== undefined && before.version === version && version !== "") return key;
+    if (before !== undefined && before.version === version && version !== "") return false;
     const value = this.#options.read(object, before?.value);
     this.#objects.set(key, { version, value });
+    if (before !== undefined && before.value === value) return false;
     this.objects.set(key, value);
     this.#hasChanges = true;
-    return key;
+    return true;
   }
 
-  #remove(key: string): void {
-    this.#objects.delete(key);
+  /** @returns whether the object was known. */
+  #remove(key: string): boolean {
     this.objects.delete(key);
+    return this.#objects.delete(key);
   }
 }
 
