@@ -27,6 +27,8 @@ export interface ScaleOptions {
   readonly namespaces: number;
   /** ListenerSets, each with 16 routes. */
   readonly listenerSets: number;
+  /** The folder for CPU profiles; undefined: none are written. */
+  readonly profiles: string | undefined;
 }
 
 /** A figure and its value, as in the table. */
@@ -36,8 +38,12 @@ const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`;
 const milliseconds = (ms: number): string => `${ms.toFixed(0)} ms`;
 const mebibytes = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(0)} MiB`;
 
-async function withCluster<T>(namespaces: number, use: (cluster: ScaleCluster) => Promise<T>): Promise<T> {
-  const cluster = await startCluster(namespaces);
+async function withCluster<T>(
+  namespaces: number,
+  { profiles }: ScaleOptions,
+  use: (cluster: ScaleCluster) => Promise<T>,
+): Promise<T> {
+  const cluster = await startCluster(namespaces, profiles);
   try {
     return await use(cluster);
   } finally {
@@ -63,8 +69,9 @@ function attachedRoutes(gateway: KubeObject): number {
 }
 
 /** Routes are created and deleted at once: the time until the Gateway's status is right, and its writes. */
-export function attachedRoutesCase({ attached }: ScaleOptions): Promise<readonly Row[]> {
-  return withCluster(1, async (cluster) => {
+export function attachedRoutesCase(options: ScaleOptions): Promise<readonly Row[]> {
+  const { attached } = options;
+  return withCluster(1, options, async (cluster) => {
     const names = Array.from({ length: attached }, (_, n) => ({ namespace: "n0", name: `r${n}` }));
     await untilAttached(cluster, 0, 0);
     const writesBefore = cluster.writesTo("gateways");
@@ -88,8 +95,9 @@ export function attachedRoutesCase({ attached }: ScaleOptions): Promise<readonly
 }
 
 /** Routes are created one after the other: the time until each is served, and errors then and in requests that follow. */
-export function routeProbeCase({ probes }: ScaleOptions): Promise<readonly Row[]> {
-  return withCluster(1, async (cluster) => {
+export function routeProbeCase(options: ScaleOptions): Promise<readonly Row[]> {
+  const { probes } = options;
+  return withCluster(1, options, async (cluster) => {
     const times: number[] = [];
     let errors = 0;
     for (let n = 0; n < probes; n++) {
@@ -115,8 +123,9 @@ export function routeProbeCase({ probes }: ScaleOptions): Promise<readonly Row[]
 }
 
 /** A route under traffic is edited: requests that fail. */
-export function routeChangesCase({ changes }: ScaleOptions): Promise<readonly Row[]> {
-  return withCluster(1, async (cluster) => {
+export function routeChangesCase(options: ScaleOptions): Promise<readonly Row[]> {
+  const { changes } = options;
+  return withCluster(1, options, async (cluster) => {
     const at = { namespace: "n0", name: "r0" };
     await createRoute(cluster.api, at, false);
     await untilServed(cluster, hostOf(at), "1");
@@ -164,8 +173,9 @@ async function measureChanges(
 }
 
 /** Many routes, each with a Service: the cost of all of them, and of one change among them. */
-export function routeScaleCase({ namespaces }: ScaleOptions): Promise<readonly Row[]> {
-  return withCluster(namespaces, async (cluster) => {
+export function routeScaleCase(options: ScaleOptions): Promise<readonly Row[]> {
+  const { namespaces } = options;
+  return withCluster(namespaces, options, async (cluster) => {
     const names: readonly ObjectName[] = Array.from({ length: namespaces * 100 }, (_, n) => ({
       namespace: `n${n % namespaces}`,
       name: `r${n}`,
@@ -210,9 +220,10 @@ export function routeScaleCase({ namespaces }: ScaleOptions): Promise<readonly R
 }
 
 /** ListenerSets with a hostname each, and 16 routes on each. */
-export function listenerSetsCase({ listenerSets }: ScaleOptions): Promise<readonly Row[]> {
+export function listenerSetsCase(options: ScaleOptions): Promise<readonly Row[]> {
+  const { listenerSets } = options;
   const namespaces = 10;
-  return withCluster(namespaces, async (cluster) => {
+  return withCluster(namespaces, options, async (cluster) => {
     const sets = Array.from({ length: listenerSets }, (_, n) => ({ namespace: `n${n % namespaces}`, name: `s${n}` }));
     await idle(cluster);
     const before = { controller: cpuMs(cluster.controller), proxy: cpuMs(cluster.proxy) };

@@ -85,8 +85,12 @@ export interface ScaleCluster {
   stop(): Promise<void>;
 }
 
-/** Starts the cluster with `namespaces` namespaces `n0`, `n1`, …, each with the Backend `echo`. */
-export async function startCluster(namespaces: number): Promise<ScaleCluster> {
+/**
+ * Starts the cluster with `namespaces` namespaces `n0`, `n1`, …, each with the Backend `echo`.
+ *
+ * @param profiles the folder for CPU profiles of the controller and the proxy; absent: none are written.
+ */
+export async function startCluster(namespaces: number, profiles?: string): Promise<ScaleCluster> {
   const plane = await startControlPlane({ audits: true });
   const kubectl = (args: readonly string[], input?: string) =>
     run(requireRigProgram("kubectl"), ["--kubeconfig", plane.kubeconfig, ...args], input);
@@ -100,7 +104,8 @@ export async function startCluster(namespaces: number): Promise<ScaleCluster> {
   const start = async (program: "controller" | "proxy", args: readonly string[]): Promise<RunningProgram> => {
     const [stats, readiness] = [await freePort(), await freePort()];
     const pages = ["--stats-address", `127.0.0.1:${stats}`, "--readiness-address", `127.0.0.1:${readiness}`];
-    const command = [programFile("proxy", program), ...pages, ...args];
+    const profiling = profiles === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", profiles];
+    const command = [...profiling, programFile("proxy", program), ...pages, ...args];
     return startProgram(program, process.execPath, command, { KUBECONFIG: plane.kubeconfig });
   };
   const controller = await start("controller", ["--proxy-image", "proxy:1", "--namespace", gatewayNamespace]);

@@ -32,6 +32,7 @@ const { values } = parseArgs({
     changes: { type: "string", default: "60" },
     namespaces: { type: "string", default: "50" },
     "listener-sets": { type: "string", default: "200" },
+    profiles: { type: "string" },
   },
 });
 const options: ScaleOptions = {
@@ -40,6 +41,7 @@ const options: ScaleOptions = {
   changes: Number(values.changes),
   namespaces: Number(values.namespaces),
   listenerSets: Number(values["listener-sets"]),
+  profiles: values.profiles,
 };
 
 interface ScaleCase {
