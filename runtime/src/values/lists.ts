@@ -89,7 +89,7 @@ export function changeBetween<Item>(before: readonly Item[], after: readonly Ite
 type KnownLists<Item, Value> = readonly { readonly items: readonly Item[]; readonly value: Value }[];
 
 /** As for `sameList`. */
-const maxLists = 4;
+const maxLists = 2;
 
 /**
  * Returns a function that computes a value of a list, from the value of an earlier list if there is one that differs in few

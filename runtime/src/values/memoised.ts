@@ -74,8 +74,8 @@ export function keepingEqual<Value>(): (key: WeakKey, value: Value) => Value {
 const lists = new WeakMap<object, (readonly object[])[]>();
 const emptyList: readonly never[] = [];
 
-/** Lists that begin with one object: all of a kind, those of one Gateway, and the first page of each. */
-const maxLists = 4;
+/** All objects of a kind and those of one Gateway begin with the same object. More lists would keep many replaced objects in memory. */
+const maxLists = 2;
 
 /** Returns an earlier list with the same items if there is one, so that what is memoised for the list stays. */
 export function sameList<Item extends object>(list: readonly Item[]): readonly Item[] {
