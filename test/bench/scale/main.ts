@@ -97,7 +97,8 @@ if (process.argv.length === 2) {
 Written by \`npm run bench:scale\` on ${new Date().toISOString().slice(0, 10)}, commit ${describeCommit()}; ${describeMachine()}. Its load average
 before the run was ${loadBefore.toFixed(1)}. The cases are those of [gateway-api-bench](https://github.com/howardjohn/gateway-api-bench), whose published
 figures stand below each. Compare them with care: they come from a machine with 16 cores and pods in a kind cluster. Here the controller, a
-proxy with one worker, etcd, the API server and the clients share this machine.`;
+proxy with one worker, etcd, the API server and the clients share this machine. The programs have no memory limit here, so V8 collects
+garbage late; in a pod it is bounded by the limit.`;
   writeSection(page, "control-plane", [words, ...parts].join("\n\n"));
   execFileSync(join(repository, "node_modules/.bin/prettier"), ["--write", page], { cwd: repository });
 }
