@@ -41,8 +41,8 @@ export function describeScale({ repeats, seconds, workers }: BenchOptions, loadB
   return `
 ## Many routes, many keys, long bodies, several workers, idle connections
 
-Written by \`npm run bench -- --scale\` on ${new Date().toISOString().slice(0, 10)}, commit ${describeCommit()}; machine and method as above,
-${repeats} rounds of ${seconds} s, ${workers} worker, load average before the run ${loadBefore.toFixed(1)}.
+Written by \`npm run bench -- --scale\` on ${new Date().toISOString().slice(0, 10)}, commit ${describeCommit()}; method as above,
+${repeats} rounds of ${seconds} s, ${workers} worker. Machine: ${describeMachine()}; load average before the run ${loadBefore.toFixed(1)}.
 
 - Both proxies have all ${routeCount.toLocaleString("en")} routes in every case. Compare the case of routes with the plain one: the difference is the
   cost of the other routes for a request.
@@ -61,8 +61,8 @@ export function describeObservation({ repeats, seconds, workers }: BenchOptions,
   return `
 ## The cost of observability
 
-Written by \`npm run bench -- --observation\` on ${new Date().toISOString().slice(0, 10)}, commit ${describeCommit()}; machine and method as above,
-${repeats} rounds of ${seconds} s, ${workers} worker, load average before the run ${loadBefore.toFixed(1)}.
+Written by \`npm run bench -- --observation\` on ${new Date().toISOString().slice(0, 10)}, commit ${describeCommit()}; method as above,
+${repeats} rounds of ${seconds} s, ${workers} worker. Machine: ${describeMachine()}; load average before the run ${loadBefore.toFixed(1)}.
 
 - **ours** is the proxy as released, without a client of the admin server. A request checks one field for that.
 - **watched, none matches** has an open \`/debug/trace\` with a condition that no request meets, but that is evaluated for each.
