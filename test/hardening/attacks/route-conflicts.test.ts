@@ -17,7 +17,8 @@ const routeCounts = { distinct: 450, same: 450, apart: 450, halves: 450, over: 1
  */
 const heapMib = 128;
 
-const maxStepMs = 50;
+/** The bound of every turn of an event loop. */
+const maxStepMs = 100;
 const maxRuns = 4;
 
 async function plan(world: World): Promise<Planned> {
