@@ -6,11 +6,11 @@ import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../../api/gateway.ts";
 import type { Match } from "../../ir/match.ts";
 import { patternSize } from "../../regex/pattern.ts";
-import { eachObject } from "../each-object.ts";
+import { eachObject, eachPage } from "../each-object.ts";
 import { fairShares } from "../fair-share.ts";
 import type { Finding } from "../status/finding.ts";
 import type { Pages } from "@gatewayproxy/runtime/lists";
-import { memoised, sameList } from "@gatewayproxy/runtime/memoised";
+import { memoised, memoisedInSteps, sameList } from "@gatewayproxy/runtime/memoised";
 import { routeOf, type RouteState } from "./routes.ts";
 import { isServed, type RuleState } from "./rules.ts";
 
@@ -29,7 +29,8 @@ export function* shareOutPatterns(
   placeOf: (gateway: Gateway) => string,
 ): Steps<Pages<RouteState>> {
   // Most routes have none, and are the same in all processes.
-  const withPatterns = routes.flatMap(statesWithPatterns);
+  const ofPages = yield* eachPage(routes, (page) => statesWithPatterns(page));
+  const withPatterns = ofPages.flat();
   if (withPatterns.length === 0) return routes;
   const views = new Map(yield* eachObject(withPatterns, routeOf, (state) => [state, viewsOf(state, placeOf)] as const));
   const byPlace = Map.groupBy([...views.values()].flat(), ({ place }) => place);
@@ -42,8 +43,8 @@ export function* shareOutPatterns(
       if (state !== undefined) shared.set(state, served);
     });
   }
-  return routes.map((page) =>
-    statesWithPatterns(page).length === 0
+  return routes.map((page, at) =>
+    ofPages[at]?.length === 0
       ? page
       : sameList(
           page.flatMap((state) => {
@@ -55,9 +56,12 @@ export function* shareOutPatterns(
   );
 }
 
-const statesWithPatterns = memoised((page: readonly RouteState[]): readonly RouteState[] =>
-  page.filter(({ rules }) => rules.some((rule) => patternsOf(rule).length > 0)),
-);
+const statesWithPatterns = memoisedInSteps(function* (page: readonly RouteState[]): Steps<readonly RouteState[]> {
+  const found = yield* eachObject(page, routeOf, (state) =>
+    state.rules.some((rule) => patternsOf(rule).length > 0) ? [state] : [],
+  );
+  return found.flat();
+});
 
 /** The states of a route by process. */
 function viewsOf(

@@ -115,7 +115,11 @@ function* attachmentBudget(
   gateways: ResolvedGateways,
 ): Steps<AttachmentBudget | undefined> {
   // A route is attached to listeners with which it is compared.
-  const comparisons = pages.reduce((sum, page) => sum + comparisonsIn(page, gateways), 0);
+  let comparisons = 0;
+  for (const page of pages) {
+    comparisons += comparisonsIn(page, gateways);
+    yield;
+  }
   if (comparisons <= Math.min(maxServedAttachments, maxValidatedAttachments, maxComparisons)) return undefined;
   const budget = new AttachmentBudget(context.placeOf);
   const routes = pages.flat();
