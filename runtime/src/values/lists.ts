@@ -2,14 +2,14 @@
  * Lists of thousands of immutable objects of which few change at a time: what is computed of such a list is computed of its pages,
  * or follows from the last list and what has changed. The result is the same as if it were computed of the whole list.
  */
-import { hash } from "node:crypto";
+import { hashOfText } from "../text/text-hash.ts";
 import { memoised, sameList } from "./memoised.ts";
 
 /** A list that is divided into short ones. */
 export type Pages<Item> = readonly (readonly Item[])[];
 
 /** On average, each 32nd item is the last one of its page. */
-const endsOf256 = 8;
+const meanPageLength = 32;
 
 /** Names can be chosen so that none of them ends a page. */
 const maxPageLength = 256;
@@ -19,7 +19,7 @@ const maxPageLength = 256;
  * added or removed changes one page. Returns the same lists for the same items.
  */
 export function pagesBy<Item extends object>(keyOf: (item: Item) => string): (items: readonly Item[]) => Pages<Item> {
-  const endsPage = (item: Item) => Number.parseInt(hash("sha256", keyOf(item)).slice(0, 2), 16) < endsOf256;
+  const endsPage = (item: Item) => hashOfText(keyOf(item)) % meanPageLength === 0;
   /** By its first item, the last page that ends where it does whatever follows it. */
   const known = new WeakMap<Item, readonly Item[]>();
   const pageAt = (items: readonly Item[], from: number): readonly Item[] => {
