@@ -17,9 +17,7 @@ const routeCounts = { distinct: 450, same: 450, apart: 450, halves: 450, over: 1
  */
 const heapMib = 128;
 
-/** The bound of every turn of an event loop. */
-const maxStepMs = 100;
-const maxRuns = 4;
+const maxStepMs = 50;
 
 async function plan(world: World): Promise<Planned> {
   const worker = new Worker(new URL("../support/plan-conflicts.ts", import.meta.url), {
@@ -45,16 +43,10 @@ const worlds = [
 test.each(isLong ? worlds : worlds.slice(0, 2))(
   "routes at 64 listeners (%s) fit the heap, and the conflict of another tenant is reported",
   async (world, leastUnexamined) => {
-    const first = await plan(world);
-    const { otherTenant, unexamined } = first;
+    const { otherTenant, unexamined, longestStepMs } = await plan(world);
     expect(otherTenant).toEqual(["Accepted=True", "ResolvedRefs=True", "Shadowed=True"]);
     expect(Math.min(unexamined, 1)).toBe(leastUnexamined);
     if (isLong) {
-      // A garbage collection makes a step of one run long.
-      let { longestStepMs } = first;
-      for (let run = 1; run < maxRuns && longestStepMs >= maxStepMs; run++) {
-        longestStepMs = Math.min(longestStepMs, (await plan(world)).longestStepMs);
-      }
       console.log(`${unexamined} unexamined, longest step ${Math.round(longestStepMs)} ms`);
       expect(longestStepMs).toBeLessThan(maxStepMs);
     }

@@ -6,6 +6,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { parseResource } from "../../../proxy/src/api/parse-resource.ts";
 import { type Resource, resourceSet } from "../../../proxy/src/api/resource.ts";
 import { translateInSteps } from "../../../proxy/src/translate/translate.ts";
+import { StepTimes } from "./longest-turn.ts";
 
 /**
  * The tenant's matches, at a Gateway with 64 listeners. `distinct`: no two are equal. `same`: all are equal. `apart`:
@@ -18,7 +19,7 @@ export interface Planned {
   /** Conditions of the other tenant's second route, whose match equals that of the first. */
   readonly otherTenant: readonly string[];
   readonly unexamined: number;
-  /** In milliseconds of the processor. */
+  /** In milliseconds, as in `StepTimes`. */
   readonly longestStepMs: number;
 }
 
@@ -70,7 +71,7 @@ function routesOf(world: World, count: number): readonly Resource[] {
   return world === "apart" ? [...own, ...alone] : own;
 }
 
-function plan({ world, count }: { readonly world: World; readonly count: number }): Planned {
+async function plan({ world, count }: { readonly world: World; readonly count: number }): Promise<Planned> {
   const other = { parentRefs: [{ name: "g", namespace: "tenant" }], rules: [{ matches: [{ path: { value: "/b" } }] }] };
   const resources = resourceSet([
     resource("GatewayClass", { name: "c" }, { controllerName: "gatewayproxy.dev/controller" }),
@@ -92,19 +93,18 @@ function plan({ world, count }: { readonly world: World; readonly count: number 
     resource("HTTPRoute", { name: "second", namespace: "zz" }, other),
   ]);
   const steps = translateInSteps(resources, { onlyStatuses: true });
-  let longestStepMs = 0;
+  const times = new StepTimes();
   for (;;) {
-    const before = process.threadCpuUsage();
+    const endStep = times.begin();
     const step = steps.next();
-    const { user, system } = process.threadCpuUsage(before);
-    longestStepMs = Math.max(longestStepMs, (user + system) / 1_000);
+    endStep();
     if (step.done !== true) continue;
     const { statuses, conflicts } = step.value;
     const second = statuses.httpRoutes.find(({ name }) => name === "second");
     const conditions = second?.parents.flatMap((parent) => parent.conditions) ?? [];
     const otherTenant = conditions.map(({ type, status }) => `${type}=${status}`);
-    return { otherTenant, unexamined: conflicts.unexaminedHostnames, longestStepMs };
+    return { otherTenant, unexamined: conflicts.unexaminedHostnames, longestStepMs: await times.longestMs() };
   }
 }
 
-parentPort?.postMessage(plan(workerData as Parameters<typeof plan>[0]));
+parentPort?.postMessage(await plan(workerData as Parameters<typeof plan>[0]));
