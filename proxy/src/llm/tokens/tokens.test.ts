@@ -1,3 +1,4 @@
+import { cpuMsOf } from "@gatewayproxy/runtime/testing/cpu-time";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import fc from "fast-check";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
@@ -122,10 +123,9 @@ describe("counting", () => {
     const count = await loadEncoding("o200k_base");
     for (const unit of ["a", " ", "\n", "日", "👩‍👩‍👧", "!?", "a\u0301", "0"]) {
       const body = Buffer.from(JSON.stringify({ input: unit.repeat(60_000 / unit.length) }));
-      const startMs = performance.now();
-      expect(tokensOf(body, count)).toBeGreaterThan(0);
+      const cpuMs = cpuMsOf(() => expect(tokensOf(body, count)).toBeGreaterThan(0));
       // Uncut, each takes ten seconds.
-      expect(performance.now() - startMs).toBeLessThan(5_000);
+      expect(cpuMs).toBeLessThan(5_000);
     }
   }, 60_000);
 
