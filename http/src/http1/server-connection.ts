@@ -39,6 +39,8 @@ export interface Http1Receiver {
   onRequest(exchange: Http1Exchange): ServerExchangeEvents | undefined;
   /** Called for a head that is not a request, after its response. It is the last of the connection. */
   onRejected(head: RejectedHead): void;
+  /** Called after a read of the socket while `heldBytes` is not 0 or a trailer section has begun and not ended. */
+  onHolding(): void;
   /** Called for an internal error. The connection is closed. */
   onFault(error: unknown): void;
 }
@@ -287,6 +289,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     if (this.#state !== "open") return;
     if (this.#keptBytes === 0) this.#process(bytes);
     else this.#keep(bytes);
+    if (this.heldBytes > 0 || this.isInTrailers) this.#receiver.onHolding();
   };
 
   /** Closes the connection when the client closes its side, which looks the same as a closed socket. */

@@ -411,13 +411,14 @@ export class BindServer {
     const receiver = {
       onRequest: (exchange: Http1Exchange) => beginHttp1(this.#requests, connection, exchange),
       onRejected: (head: RejectedHead) => reportRejected(this.#requests, connection, head),
+      onHolding: () => this.#options.clients.watch(client),
       onFault: this.#options.onFault,
     };
     client.beginHttp1(this.#http1.serve(socket, receiver), connection);
   }
 
   #serveHttp2(client: ClientConnection, socket: Socket, connection: Connection): void {
-    const { clock, onFault } = this.#options;
+    const { clients, clock, onFault } = this.#options;
     const served = this.#http2.serve<Http2Head>(socket, {
       readHead: (head: Http2RequestHead) => readHttp2(this.#requests, connection, head),
       onRequest: (exchange: Http2Exchange, head: Http2Head) => {
@@ -429,6 +430,7 @@ export class BindServer {
         return undefined;
       },
       onTooLarge: (message: string, fields: FieldList) => reportTooLarge(this.#requests, connection, message, fields),
+      onHolding: () => clients.watch(client),
       onFault,
     });
     client.beginHttp2(served, connection);

@@ -137,6 +137,7 @@ export class ClientConnection {
   readonly sinceMs: number;
   /** Its memory while idle, in units of 16 KiB. */
   readonly units: number;
+  readonly #isRelayed: boolean;
   holder: Holder;
   #connection: Connection | undefined;
   #http1: Http1ServerConnection | undefined;
@@ -148,10 +149,11 @@ export class ClientConnection {
   #openBlock: number | undefined;
   #isEnding = false;
 
-  constructor(socket: Socket, sinceMs: number, units: number, holder: Holder) {
+  constructor(socket: Socket, sinceMs: number, { isTls, isRelayed }: ConnectionKind, holder: Holder) {
     this.socket = socket;
     this.sinceMs = sinceMs;
-    this.units = units;
+    this.units = (isTls ? tlsUnits : 1) + (isRelayed ? relayUnits : 0);
+    this.#isRelayed = isRelayed;
     this.holder = holder;
   }
 
@@ -187,12 +189,24 @@ export class ClientConnection {
     this.#stream = stream;
   }
 
+  /** Begins the checks. @param watchedMs of the last one, at which nothing was incomplete. */
+  beginLooks(watchedMs: number): void {
+    this.#incompleteSinceMs = watchedMs;
+    this.#openBlock = undefined;
+  }
+
   /** Checks for a header block of HTTP/2, or a trailer section of HTTP/1, that has begun and not ended. */
   look(watchedMs: number): void {
     const openBlock = this.#http2?.openBlock;
     const isSame = this.#http1?.isInTrailers === true || (openBlock !== undefined && openBlock === this.#openBlock);
     this.#openBlock = openBlock;
     if (!isSame) this.#incompleteSinceMs = watchedMs;
+  }
+
+  /** Whether it needs no check until its client sends more. A relayed connection also holds what its backend sends. */
+  get isQuiet(): boolean {
+    if (this.#isRelayed) return false;
+    return this.heldBytes === 0 && this.#http1?.isInTrailers !== true;
   }
 
   /** Whether a header block of HTTP/2 or a trailer section of HTTP/1 had not ended in time at the last check. */
@@ -235,6 +249,8 @@ export class ClientConnections {
   /** Requests since the last count that their number caused. */
   #arrivals = 0;
   readonly #holders = new Map<string, Holder>();
+  /** All connections that may hold bytes, or an incomplete section. Thousands of idle connections are not among them. */
+  readonly #watched = new Set<ClientConnection>();
   /** Holders by their units, to find the largest without a search. */
   readonly #byUnits: (Set<Holder> | undefined)[] = [];
   #most = 0;
@@ -272,15 +288,15 @@ export class ClientConnections {
    * @param isReported whether a PROXY protocol header with the client's address follows. Before it is read, other
    * connections are closed only if the budget and its reserve for such connections are exceeded.
    */
-  add(socket: Socket, client: string, { isTls, isRelayed, isReported }: ConnectionKind): ClientConnection {
+  add(socket: Socket, client: string, kind: ConnectionKind): ClientConnection {
     const { clock } = this.#options;
     const holder = this.#holderOf(client);
-    const units = (isTls ? tlsUnits : 1) + (isRelayed ? relayUnits : 0);
-    const connection = new ClientConnection(socket, clock.monotonicMs(), units, holder);
+    const connection = new ClientConnection(socket, clock.monotonicMs(), kind, holder);
     this.#size++;
     this.#units += connection.units;
     this.#join(connection, holder);
-    const max = isReported ? this.#maxUnits + Math.ceil(this.#maxUnits * untoldPart) : this.#maxUnits;
+    if (kind.isRelayed) this.watch(connection);
+    const max = kind.isReported ? this.#maxUnits + Math.ceil(this.#maxUnits * untoldPart) : this.#maxUnits;
     if (this.#units > max) this.#shed(connection);
     this.#lookSoon();
     return connection;
@@ -302,8 +318,16 @@ export class ClientConnections {
     process.nextTick(boundRequestsOf, this);
   }
 
+  /** Counts what the connection holds until it holds nothing. */
+  watch(connection: ClientConnection): void {
+    if (this.#watched.has(connection) || !connection.holder.connections.has(connection)) return;
+    connection.beginLooks(this.#watchedMs);
+    this.#watched.add(connection);
+  }
+
   /** Removes a closed connection. Has no effect if this class has closed it. */
   delete(connection: ClientConnection): void {
+    this.#watched.delete(connection);
     if (!connection.holder.connections.has(connection)) return;
     this.#leave(connection);
     this.#size--;
@@ -414,11 +438,10 @@ export class ClientConnections {
     this.#watchedMs += Math.min(nowMs - this.#lastLookMs, calmLookMs);
     this.#lastLookMs = nowMs;
     const overdue: ClientConnection[] = [];
-    for (const { connections } of this.#holders.values()) {
-      for (const connection of connections) {
-        connection.look(this.#watchedMs);
-        if (connection.isOverdue(this.#watchedMs)) overdue.push(connection);
-      }
+    for (const connection of this.#watched) {
+      connection.look(this.#watchedMs);
+      if (connection.isQuiet) this.#watched.delete(connection);
+      else if (connection.isOverdue(this.#watchedMs)) overdue.push(connection);
     }
     if (overdue.length > 0) this.#endOverdue(overdue);
     this.boundRequests();
@@ -439,9 +462,7 @@ export class ClientConnections {
     const mostBytes = this.#memoryBytes - Math.min(this.#units, this.#maxUnits) * unitBytes;
     let bytes = 0;
     for (const { memoryBytes } of this.#options.requests()) bytes += memoryBytes;
-    for (const { connections } of this.#holders.values()) {
-      for (const { heldBytes } of connections) bytes += heldBytes;
-    }
+    for (const { heldBytes } of this.#watched) bytes += heldBytes;
     if (bytes > mostBytes) this.#dropRequests(mostBytes * keptPart);
   }
 

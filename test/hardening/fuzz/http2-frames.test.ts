@@ -107,6 +107,7 @@ const serverWorld = perTest(async () => {
         else exchange.body.read({ onData: () => undefined, onEnd: respond, onAborted: () => undefined });
         return { onDrain: () => undefined, onBodyRejected: () => undefined, onClose: () => undefined };
       },
+      onHolding: () => undefined,
       onTooLarge: () => undefined,
       onFault: (error: unknown) => faults.push(error),
     });

@@ -43,6 +43,7 @@ export async function serve(handle: Handler, listen?: (exchange: Http1Exchange) 
       return recorded(events, completed);
     },
     onRejected: (head: RejectedHead) => rejected.push(head),
+    onHolding: () => undefined,
     onFault: (error: unknown) => faults.push(error),
   };
   const sockets: Socket[] = [];

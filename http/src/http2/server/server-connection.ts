@@ -43,6 +43,8 @@ export interface ConnectionOptions<Head> {
   readonly http1Text?: string;
   /** Times the preface, pings and floods of frames. */
   readonly clock: Clock;
+  /** Called after a read of the socket while `heldBytes` is not 0. */
+  readonly onHolding?: () => void;
   /** Called once, when the socket is closed. */
   readonly onClose: () => void;
   /**
@@ -265,7 +267,8 @@ export class ServerConnection<Head> implements ChargedConnection {
     }
     this.#writer.uncork();
     this.#updateMemory();
-    const { socket } = this.#options;
+    const { socket, onHolding } = this.#options;
+    if (onHolding !== undefined && this.heldBytes > 0) onHolding();
     if (socket.writableNeedDrain) {
       // Stops reading requests of a peer that does not read its responses.
       socket.pause();

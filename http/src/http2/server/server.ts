@@ -18,6 +18,8 @@ export interface Http2Receiver<Head> {
   onRequest(exchange: Http2Exchange, head: Head): ServerExchangeEvents | undefined;
   /** Called for a request whose fields exceed the bounds, after its response (431). @param fields the first of them. */
   onTooLarge(message: string, fields: FieldList): void;
+  /** Called after a read of the socket while `heldBytes` is not 0. */
+  onHolding(): void;
   /** Called for an internal error of the receiver or the connection. The stream or the connection is closed. */
   onFault(error: unknown): void;
 }
@@ -59,6 +61,7 @@ export class Http2Server {
       // write.
       defer: setImmediate,
       http1Text: "the client selected HTTP/2 in the TLS handshake (ALPN), and sent HTTP/1",
+      onHolding: () => receiver.onHolding(),
       onClose: () => this.#connections.delete(connection),
       onError: (error) => {
         if (!(error instanceof ConnectionError)) receiver.onFault(error);

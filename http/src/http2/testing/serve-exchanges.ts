@@ -30,6 +30,7 @@ export async function serveExchanges(handle: ExchangeHandler, limits: Partial<Ht
       heads.push(head);
       return recorded(handle(exchange) ?? {}, completed);
     },
+    onHolding: () => undefined,
     onTooLarge: (_message: string, fields: readonly string[]) => tooLarge.push(fields),
     onFault: (error: unknown) => faults.push(error),
   };
