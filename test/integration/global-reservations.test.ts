@@ -8,9 +8,9 @@ import { join } from "node:path";
 import { status as grpcStatus } from "@grpc/grpc-js";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
-import { gatewayManifest, manifests, routeManifest, startGateway, type TestGateway } from "../support/gateway.ts";
+import { gatewayManifest, manifests, routeManifest, startGateway } from "../support/gateway.ts";
 import { globalPolicy } from "../support/global-policy.ts";
-import { HeldProvider, stream } from "../support/held-provider.ts";
+import { ask, bodyOf, HeldProvider, overload, stream } from "../support/held-provider.ts";
 import { type ReceivedCall, type Script, startScriptedService } from "../support/rate-limit-service.ts";
 import { FixedClock, startInProcess } from "../support/ratelimit-in-process.ts";
 
@@ -49,58 +49,23 @@ spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${backend.port} }
   return { provider, gateway: await startGateway(manifests(...all)) };
 }
 
-/** A body of 400 bytes, so 100 tokens. */
-const bodyOf = (fields: object): string => {
-  const body = JSON.stringify({ model: "m", stream: true, messages: [], ...fields, pad: "" });
-  return body.replace('"pad":""', `"pad":"${"x".repeat(400 - body.length)}"`);
-};
-
-async function ask(gateway: TestGateway, fields: object = { max_tokens: 100 }) {
-  const response = await fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body: bodyOf(fields) });
-  await response.text();
-  const { status, headers } = response;
-  return { status, remaining: headers.get("x-ratelimit-remaining") };
-}
-
-/** Sends 200 streams at once, of which each may use 200 tokens and uses 150 to 200. */
-async function overload(descriptor: string) {
-  const service = await startService("{ unit: hour, requests_per_unit: 10000 }");
-  const { provider, gateway } = await serve(service.port, [descriptor]);
-  const count = 200;
-  let decided = 0;
-  let used = 0;
-  const allDecided = Promise.withResolvers<undefined>();
-  const decide = (): void => {
-    decided++;
-    if (decided === count) allDecided.resolve(undefined);
-  };
-  provider.onArrival(decide);
-  const requests = Array.from({ length: count }, async () => {
-    const { status } = await ask(gateway);
-    if (status === 429) decide();
-    return status;
-  });
-  await allDecided.promise;
-  for (const [at, response] of provider.held.entries()) {
-    const output = 50 + (at % 51);
-    used += 100 + output;
-    stream(response, 100, output);
-  }
-  const statuses = await Promise.all(requests);
-  return { used, allowed: statuses.filter((status) => status === 200).length, service };
-}
-
 describe("200 concurrent streams against a budget for 50 of them", () => {
+  const hourly = "{ unit: hour, requests_per_unit: 10000 }";
+
   test("use at most the budget, in 20 of 20 runs, and only what they use stays counted", async () => {
     for (let run = 0; run < 20; run++) {
-      const { used, allowed, service } = await overload(reserved);
+      const service = await startService(hourly);
+      const { provider, gateway } = await serve(service.port);
+      const { used, allowed } = await overload(provider, gateway);
       expect({ used, allowed }).toEqual({ used: 8_725, allowed: 50 });
       await expect.poll(service.remaining).toBe(10_000 - used);
     }
   }, 240_000);
 
   test("are all allowed without a reservation, and use three times the budget", async () => {
-    const { used, allowed } = await overload(`{ unit: Tokens, ${everyone} }`);
+    const { port } = await startService(hourly);
+    const { provider, gateway } = await serve(port, [`{ unit: Tokens, ${everyone} }`]);
+    const { used, allowed } = await overload(provider, gateway);
     expect({ used, allowed }).toEqual({ used: 34_906, allowed: 200 });
   }, 60_000);
 });
@@ -115,7 +80,7 @@ describe("with the service of this project", () => {
     const response = await provider.next();
     expect(await service.remaining()).toBe(800);
     stream(response, 90, 10);
-    expect(await first).toEqual({ status: 200, remaining: "800" });
+    expect(await first).toEqual({ status: 200, retryAfter: null, remaining: "800" });
     await expect.poll(service.remaining).toBe(900);
   });
 
@@ -367,7 +332,7 @@ describe("while the service is away", () => {
     expect((await ask(gateway)).status).toBe(429);
     isAway = false;
     stream(response, 60, 40);
-    expect(await first).toEqual({ status: 200, remaining: "100" });
+    expect(await first).toEqual({ status: 200, retryAfter: null, remaining: "100" });
     await expect.poll(() => (gateway.clock.advance(500), service.calls.map(hitsOf).at(-1))).toEqual([100]);
     expect(service.calls.map(hitsOf)).toEqual([[200], [200], [100]]);
   });
@@ -393,7 +358,7 @@ describe("while the service is away", () => {
     expect((await second).status).toBe(200);
     const third = ask(gateway);
     stream(await provider.next(), 60, 40);
-    expect(await third).toEqual({ status: 200, remaining: "0" });
+    expect(await third).toEqual({ status: 200, retryAfter: null, remaining: "0" });
   });
 });
 

@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import type { TestGateway } from "../support/gateway.ts";
-import { HeldProvider, stream } from "../support/held-provider.ts";
+import { ask, bodyOf, HeldProvider, overload, stream } from "../support/held-provider.ts";
 import { loadEncoding, tokensOf } from "../../proxy/src/llm/tokens/serve-tokens.ts";
 import { startGatewayTo } from "../support/llm-gateway.ts";
 import { startTokenCounter } from "../support/token-counter.ts";
@@ -17,63 +17,25 @@ async function serve(...entries: readonly string[]) {
   return { provider, gateway: await startGatewayTo("openai", port, entries, prices) };
 }
 
-/** 100 tokens of prompt by its length. */
-const bodyOf = (fields: object): string => {
-  const body = JSON.stringify({ model: "m", stream: true, messages: [], ...fields, pad: "" });
-  return body.replace('"pad":""', `"pad":"${"x".repeat(400 - body.length)}"`);
-};
-
-async function ask(gateway: TestGateway, fields: object = { max_tokens: 100 }) {
-  const response = await fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body: bodyOf(fields) });
-  await response.text();
-  const { status, headers } = response;
-  return { status, retryAfter: headers.get("retry-after"), remaining: headers.get("x-ratelimit-remaining") };
-}
-
 async function remaining(gateway: TestGateway): Promise<string | null> {
   const response = await fetch(`${gateway.url()}/v1/models`, { method: "HEAD" });
   return response.headers.get("x-ratelimit-remaining");
-}
-
-/** Sends 200 streams at once, of which each holds 200 tokens and uses 150 to 200. Returns the tokens that all use. */
-async function overload(entry: string): Promise<{ readonly used: number; readonly allowed: number }> {
-  const { provider, gateway } = await serve(entry);
-  const count = 200;
-  let decided = 0;
-  let used = 0;
-  const allDecided = Promise.withResolvers<undefined>();
-  const decide = (): void => {
-    decided++;
-    if (decided === count) allDecided.resolve(undefined);
-  };
-  provider.onArrival(decide);
-  const requests = Array.from({ length: count }, async () => {
-    const { status } = await ask(gateway);
-    if (status === 429) decide();
-    return status;
-  });
-  await allDecided.promise;
-  for (const [at, response] of provider.held.entries()) {
-    const output = 50 + (at % 51);
-    used += 100 + output;
-    stream(response, 100, output);
-  }
-  const statuses = await Promise.all(requests);
-  return { used, allowed: statuses.filter((status) => status === 200).length };
 }
 
 const budget = 50 * 200;
 
 test("200 concurrent streams against a budget for 50 of them use at most the budget, in 20 of 20 runs", async () => {
   for (let run = 0; run < 20; run++) {
-    const { used, allowed } = await overload(`{ tokens: ${budget}, unit: Hours, reserve: Estimate }`);
+    const { provider, gateway } = await serve(`{ tokens: ${budget}, unit: Hours, reserve: Estimate }`);
+    const { used, allowed } = await overload(provider, gateway);
     expect({ used, allowed }).toEqual({ used: 8_725, allowed: 50 });
     expect(used).toBeLessThanOrEqual(budget);
   }
 }, 120_000);
 
 test("without a reservation, all of them are allowed, and use three times the budget", async () => {
-  const { used, allowed } = await overload(`{ tokens: ${budget}, unit: Hours }`);
+  const { provider, gateway } = await serve(`{ tokens: ${budget}, unit: Hours }`);
+  const { used, allowed } = await overload(provider, gateway);
   expect({ used, allowed }).toEqual({ used: 34_906, allowed: 200 });
   expect(used).toBeGreaterThan(3 * budget);
 }, 60_000);
