@@ -191,7 +191,7 @@ spec:
 
   test("a provider's key stays in use while its Secret is empty", async () => {
     await cluster.apply(apiKey(""));
-    await cluster.becomes("backend.gatewayproxy.dev/llm", namespace, {
+    await cluster.becomes("backend/llm", namespace, {
       status: { conditions: [{ type: "Accepted", reason: "InvalidSecretRef" }] },
     });
     authorizations.length = 0;

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { buildCommand, requireRigProgram } from "../../rig/binaries.ts";
 import { run } from "../../rig/daemon.ts";
+import { ApiClient } from "./api-client.ts";
 
 export interface Cluster {
   /** The kubeconfig of an administrator. */
@@ -43,10 +44,8 @@ export interface KubeObject {
 export function clusterOf(kubeconfig: string): Cluster {
   const kubectl: Cluster["kubectl"] = (args, input) =>
     run(requireRigProgram("kubectl"), ["--kubeconfig", kubeconfig, ...args], input);
-  const get: Cluster["get"] = async (resource, namespace) => {
-    const inNamespace = namespace === undefined || namespace === "" ? [] : ["-n", namespace];
-    return JSON.parse(await kubectl(["get", resource, ...inNamespace, "-o", "json"])) as KubeObject;
-  };
+  const api = new ApiClient(kubeconfig);
+  const get: Cluster["get"] = async (resource, namespace = "") => (await api.get(resource, namespace)) as KubeObject;
   return {
     kubeconfig,
     kubectl,
@@ -69,10 +68,8 @@ export function clusterOf(kubeconfig: string): Cluster {
     },
     async namespace() {
       const name = `test-${randomBytes(4).toString("hex")}`;
-      await kubectl(["create", "namespace", name]);
-      onTestFinished(async () => {
-        await kubectl(["delete", "namespace", name, "--wait=false"]);
-      });
+      await api.createNamespace(name);
+      onTestFinished(() => api.deleteNamespace(name));
       return name;
     },
   };
