@@ -1,9 +1,9 @@
 /**
  * Measures what one change among many routes costs each stage of a controller and of a proxy, without an API server:
- * `npm exec -- node test/bench/micro/one-change.ts [--routes 5000] [--changes 10]`. The routes are in 50 namespaces, each
- * with a Service and an endpoint of its own. Prints the median processor time of each stage for the edit of one route and
- * for the change of one endpoint. It includes the collection of garbage in other threads. `--cpu-prof` of Node shows what a
- * stage does.
+ * `npm exec -- node test/bench/micro/one-change.ts [--routes 5000] [--changes 10] [--shared]`. The routes are in 50 namespaces,
+ * each with a hostname, a Service and an endpoint of its own; with `--shared`, all have one hostname and a path each. Prints the
+ * median processor time of each stage for the edit of one route, for the change of one endpoint, and for a route that is added or
+ * removed. It includes the collection of garbage in other threads. `--cpu-prof` of Node shows what a stage does.
  */
 import { randomUUID } from "node:crypto";
 import { parseArgs } from "node:util";
@@ -28,7 +28,11 @@ import { namedObjects } from "../../../proxy/src/translate/reference/references.
 import { noCredentials } from "../../../proxy/src/translate/tls/credentials.ts";
 
 const { values } = parseArgs({
-  options: { routes: { type: "string", default: "5000" }, changes: { type: "string", default: "10" } },
+  options: {
+    routes: { type: "string", default: "5000" },
+    changes: { type: "string", default: "10" },
+    shared: { type: "boolean", default: false },
+  },
 });
 const routes = Number(values.routes);
 const changes = Number(values.changes);
@@ -51,6 +55,10 @@ class Watched {
     this.objects.set(key, cacheResource(object, this.objects.get(key), { keepsStatus: this.#keepsStatus }));
   }
 
+  delete({ namespace, name }: { readonly namespace: string; readonly name: string }): void {
+    this.objects.delete(renderKey("HTTPRoute", namespace, name));
+  }
+
   get resources() {
     return resourceSet(Array.from(this.objects.values()).flatMap(({ resource }) => resource ?? []));
   }
@@ -63,8 +71,9 @@ function routeOf(n: number, version: string): KubeObject {
   const { namespace, name } = nameOf(n);
   const set = [{ name: "x-version", value: version }];
   const filters = [{ type: "RequestHeaderModifier", requestHeaderModifier: { set } }];
-  const rules = [{ filters, backendRefs: [{ name, port: 80 }] }];
-  const spec = { parentRefs: [{ ...gateway }], hostnames: [`${name}.test`], rules };
+  const matches = values.shared ? { matches: [{ path: { type: "PathPrefix", value: `/${name}` } }] } : {};
+  const rules = [{ ...matches, filters, backendRefs: [{ name, port: 80 }] }];
+  const spec = { parentRefs: [{ ...gateway }], hostnames: [values.shared ? "shared.test" : `${name}.test`], rules };
   return { apiVersion: gatewayApi, kind: "HTTPRoute", metadata: { namespace, name, uid: `r${n}`, ...created }, spec };
 }
 
@@ -91,11 +100,17 @@ function* objects(): Generator<KubeObject> {
     spec: { gatewayClassName: "gateway-proxy", listeners },
   };
   for (let n = 0; n < namespaces; n++) yield { apiVersion: "v1", kind: "Namespace", metadata: { name: `n${n}` } };
-  for (let n = 0; n < routes; n++) {
+  for (let n = 0; n < routes; n++) yield routeOf(n, "0");
+  // Those of routes that are added, too.
+  for (let n = 0; n < addedAt(2 * changes); n++) {
     yield { apiVersion: "v1", kind: "Service", metadata: nameOf(n), spec: { ports: [{ port: 80 }] } };
     yield sliceOf(n, "192.0.2.1");
-    yield routeOf(n, "0");
   }
+}
+
+/** The number of an added route. They are spread over all namespaces and pages. */
+function addedAt(change: number): number {
+  return routes + 7 * change;
 }
 
 function cpuMs(): number {
@@ -238,33 +253,44 @@ for (const object of objects()) {
   proxy.watched.put(object);
 }
 
-async function measure(changeOf: (at: number) => KubeObject): Promise<ReadonlyMap<string, number>> {
+/** A change of the watched objects. */
+type Change = (watched: Watched, at: number) => void;
+
+/** Makes changes of different objects, from the one at `from`. */
+async function measure(change: Change, from: number): Promise<ReadonlyMap<string, number>> {
   const stages = new Stages();
-  for (let at = 0; at < changes; at++) {
-    const object = changeOf(at);
-    controller.watched.put(object);
-    proxy.watched.put(object);
+  for (let at = from; at < from + changes; at++) {
+    for (const { watched } of [controller, proxy]) change(watched, at);
     await controller.change(stages);
     await proxy.change(stages);
   }
   return stages.medians();
 }
 
+const measured: ReadonlyMap<string, Change> = new Map([
+  ["one route", (watched, at) => watched.put(routeOf(at, `version ${at}`))],
+  ["one endpoint", (watched, at) => watched.put(sliceOf(at, `192.0.2.${2 + (at % 250)}`))],
+  ["one added", (watched, at) => watched.put(routeOf(addedAt(at), "0"))],
+  ["one removed", (watched, at) => watched.delete(nameOf(addedAt(at)))],
+]);
+
 await controller.change(new Stages());
 await proxy.change(new Stages());
 // The first changes are slower, since code is compiled.
-await measure((at) => routeOf(at, "warm"));
-await measure((at) => sliceOf(at, "192.0.2.3"));
-const edits = await measure((at) => routeOf(at, `version ${at}`));
-const slices = await measure((at) => sliceOf(at, `192.0.2.${100 + at}`));
-console.log(`| ${routes} routes, ms of a stage | one route | one endpoint |\n| --- | --- | --- |`);
-for (const [stage, ms] of edits) {
-  console.log(`| ${stage} | ${ms.toFixed(1)} | ${slices.get(stage)?.toFixed(1) ?? "–"} |`);
-}
+for (const change of measured.values()) await measure(change, 0);
+const medians = new Map<string, ReadonlyMap<string, number>>();
+for (const [name, change] of measured) medians.set(name, await measure(change, changes));
+const columns = [...medians.values()];
+const row = (name: string, of: (stages: ReadonlyMap<string, number>) => number) =>
+  `| ${name} | ${columns.map((stages) => of(stages).toFixed(1)).join(" | ")} |`;
+console.log(
+  `| ${routes} routes, ms of a stage | ${[...medians.keys()].join(" | ")} |\n| --- |${" --- |".repeat(medians.size)}`,
+);
+for (const stage of columns[0]?.keys() ?? []) console.log(row(stage, (stages) => stages.get(stage) ?? 0));
 for (const side of ["controller", "proxy", "worker"]) {
-  const sum = (of: ReadonlyMap<string, number>) =>
-    Array.from(of).reduce((ms, [stage, own]) => (stage.startsWith(side) ? ms + own : ms), 0);
-  console.log(`| **${side}** | ${sum(edits).toFixed(1)} | ${sum(slices).toFixed(1)} |`);
+  const sum = (stages: ReadonlyMap<string, number>) =>
+    Array.from(stages).reduce((ms, [stage, own]) => (stage.startsWith(side) ? ms + own : ms), 0);
+  console.log(row(`**${side}**`, sum));
 }
 const drained = proxy.dataPlane.drain();
 proxy.dataPlane.destroy();
