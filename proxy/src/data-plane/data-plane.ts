@@ -298,7 +298,6 @@ export class DataPlane {
    * @returns the binds that failed, when every other bind listens.
    */
   async apply(snapshot: Snapshot): Promise<readonly BindFailure[]> {
-    const backendsBefore = this.#backends.handles;
     const backends = await runInSlices(this.#backends.reconcile(snapshot.backends));
     this.#rotations.beginSnapshot();
     this.#authenticators.prepare(authenticationOf(snapshot));
@@ -325,7 +324,7 @@ export class DataPlane {
         this.#pipelines.of(gateway, route, rule, backends, () =>
           pipelineOf(compileRule(shared, limits, gateway, route, rule)),
         ),
-      keeps: (route) => backends === backendsBefore && this.#pipelines.areKept(route),
+      keeps: (route) => this.#pipelines.areKept(route, backends),
     });
     for (const bind of snapshot.binds) {
       const open = this.#binds.get(bindName(bind));

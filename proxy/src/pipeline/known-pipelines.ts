@@ -32,8 +32,7 @@ export class KnownPipelines {
     backends: ReadonlyMap<BackendKey, BackendHandle>,
     compile: () => Pipeline,
   ): Pipeline {
-    const [ref] = rule.backendRefs;
-    const backend = ref?.kind === "backend" ? backends.get(ref.backend) : undefined;
+    const backend = backendOf(rule, backends);
     if (!isPlain(rule, backend)) return compile();
     const gateway = objectKey({ namespace, name });
     const known = this.#known.get(rule);
@@ -43,10 +42,26 @@ export class KnownPipelines {
     return pipeline;
   }
 
-  /** Whether the pipelines of a route that was compiled before are the same as long as the handles of the backends are. */
-  areKept({ rules }: Route): boolean {
-    return rules.every((rule) => this.#known.has(rule));
+  /** Whether the pipelines of a route that was compiled before, for the same Gateway, are the same with these handles. */
+  areKept({ rules }: Route, backends: ReadonlyMap<BackendKey, BackendHandle>): boolean {
+    return rules.every((rule) => {
+      const known = this.#known.get(rule);
+      const backend = backendOf(rule, backends);
+      return known !== undefined && known.backend === backend && isOfService(backend);
+    });
   }
+}
+
+/** Returns the handle of the first reference of a rule. */
+function backendOf(
+  { backendRefs: [ref] }: RouteRule,
+  backends: ReadonlyMap<BackendKey, BackendHandle>,
+): BackendHandle | undefined {
+  return ref?.kind === "backend" ? backends.get(ref.backend) : undefined;
+}
+
+function isOfService(backend: BackendHandle | undefined): boolean {
+  return backend === undefined || backend.backend.kind === "Service";
 }
 
 /**
@@ -58,7 +73,7 @@ function isPlain(
   backend: BackendHandle | undefined,
 ) {
   if (authentication !== undefined || globalLimits !== undefined || backendRefs.length > 1) return false;
-  if (backend !== undefined && backend.backend.kind !== "Service") return false;
+  if (!isOfService(backend)) return false;
   const all = [...filters, ...backendRefs.flatMap((ref) => (ref.kind === "backend" ? ref.filters : []))];
   return all.every(({ kind }) => kind !== "RequestMirror");
 }

@@ -190,7 +190,7 @@ test("the index finds what a plain scan by the API's rules finds", () => {
 const edits = fc.array(
   fc.record({
     at: fc.nat(20),
-    kind: fc.constantFrom("equal", "age", "hostnames", "matches", "removed"),
+    kind: fc.constantFrom("equal", "age", "hostnames", "matches", "removed", "added", "moved"),
     from: fc.nat(20),
   }),
   { minLength: 1, maxLength: 3 },
@@ -209,11 +209,26 @@ function edited(all: readonly Listener[], { at, kind, from }: Edit): readonly Li
     hostnames: () => [{ ...route, hostnames: other.hostnames }],
     matches: () => [{ ...route, rules: structuredClone(other.rules) }],
     removed: () => [],
+    // It has hostnames of one route and matches of another.
+    added: () => [route, routeOf(`added${from}`, { hostnames: route.hostnames, rules: other.rules })],
+    moved: () => [route],
   };
-  return all.map((listener) => ({
-    ...listener,
-    routes: listener.routes.flatMap((each) => (each === route ? changed[kind]() : [each])),
-  }));
+  const edit = changed[kind]();
+  const keys = new Set([route, ...edit].map(({ key }) => key));
+  return all.map((listener, place) => {
+    // At one listener, the route is attached now if it was not before, and the other way round.
+    const isMoved = kind === "moved" && place === from % all.length;
+    if (listener.routes.includes(route) === isMoved) return withoutKeys(listener, isMoved ? keys : none);
+    const first = listener.routes.findIndex(({ key }) => keys.has(key));
+    const { routes: others } = withoutKeys(listener, keys);
+    return { ...listener, routes: others.toSpliced(Math.max(first, 0), 0, ...edit) };
+  });
+}
+
+const none: ReadonlySet<string> = new Set();
+
+function withoutKeys(listener: Listener, keys: ReadonlySet<string>): Listener {
+  return { ...listener, routes: listener.routes.filter(({ key }) => !keys.has(key)) };
 }
 
 test("a compiler that has compiled earlier snapshots finds what a new one finds", () => {

@@ -456,14 +456,14 @@ describe("compiling many routes", () => {
       const select = vi.spyOn(PathIndex.prototype, "select");
       try {
         const index = compileRoutes(bindOf([listenerOf({ routes })]), (_, route) => route.name);
-        const [sets] = select.mock.calls[0] ?? [];
-        return { index, sets };
+        return { index, sets: select.mock.calls.flatMap(([sets]) => sets) };
       } finally {
         select.mockRestore();
       }
     };
-    const { index, sets } = listsOf(many(3));
-    expect(sets).toEqual([[0], [1], [2]]);
+    const hostnames = ["h15.x1.test", "h0.x2.test"];
+    const { index, sets } = listsOf([...many(3), routeOf("both", { hostnames })]);
+    expect(sets).toEqual([[0], [1], [0, 1], [0, 2], [2]]);
     const ask = (authority: string) => ruleFor(index, { authority, path: "/3/4" });
     expect([ask("h0.x1.test"), ask("h15.x1.test"), ask("h0.x2.test")]).toEqual(["r1", "r1", "r2"]);
   });

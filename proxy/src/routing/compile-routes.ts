@@ -14,9 +14,8 @@ import type { Match } from "../ir/match.ts";
 import type { Bind, Listener, ObjectName, Route, RouteRule } from "../ir/snapshot.ts";
 import { WorkBudget } from "../regex/work-budget.ts";
 import { HostTable } from "./host-table.ts";
-import { HostIndexer, type IndexedListener } from "./host-index.ts";
+import { HostIndexer, type IndexedHost } from "./host-index.ts";
 import { Pace } from "./pace.ts";
-import type { PathIndex } from "./path-index.ts";
 import { defaultPathRules, type PathRules } from "./path-rules.ts";
 import { type RequestHead, RequestReading } from "./request-reading.ts";
 import { PreparedMatches } from "./shared-routes.ts";
@@ -103,6 +102,8 @@ const workPerKept = 1 / 16;
 interface ServedRoutes<T> {
   readonly routes: readonly Route[];
   readonly compiled: readonly (readonly T[])[];
+  /** The index of each route, by its key. */
+  readonly places: ReadonlyMap<string, number>;
 }
 
 /** Compiles snapshots one after the other, and keeps what is the same in the next one. */
@@ -125,7 +126,7 @@ export class RouteCompiler<T> {
   *compileInSteps(binds: readonly Bind[], rules: RuleCompiler<T>): Steps<CompiledBinds<T>> {
     const pace = new Pace(workPerStep);
     const listeners = binds.flatMap((bind) => bind.listeners);
-    const { paths, listeners: indexed } = yield* this.#hosts.index(listeners, pace);
+    const indexed = yield* this.#hosts.index(listeners, pace);
     const indexedOf = new Map(listeners.map((listener, at) => [listener, indexed[at]]));
     const served = new Map<string, ServedRoutes<T>>();
     const compiler = new ListenerCompiler(rules, this.#served, pace);
@@ -141,7 +142,7 @@ export class RouteCompiler<T> {
           served.set(listener.key, routes);
           table.add(listener.hostname, { listener, ...hosts, ...routes });
         }
-        compiled.set(bind, { index: routeIndexOf(table, paths) });
+        compiled.set(bind, { index: routeIndexOf(table) });
       } catch (error) {
         compiled.set(bind, { error });
       }
@@ -151,20 +152,22 @@ export class RouteCompiler<T> {
   }
 }
 
-interface CompiledListener<T> extends IndexedListener, ServedRoutes<T> {
+interface CompiledListener<T> extends ServedRoutes<T> {
   readonly listener: Listener;
+  readonly hosts: HostTable<IndexedHost>;
 }
 
-function routeIndexOf<T>(listeners: HostTable<CompiledListener<T>>, paths: PathIndex): RouteIndex<T> {
+function routeIndexOf<T>(listeners: HostTable<CompiledListener<T>>): RouteIndex<T> {
   return {
     find(head, budget = new WorkBudget(maxMatchUnits)) {
       const found = listeners.find(head.authority);
       if (found === undefined) return undefined;
       const request = new RequestReading(head, budget);
-      for (let host = found.hosts.find(head.authority); host !== undefined; host = host.lessSpecific) {
-        const candidate = paths.find(host.matches, request);
+      let host = found.hosts.find(head.authority);
+      for (; host !== undefined; host = found.hosts.findLessSpecific(host.hostname)) {
+        const candidate = host.paths.find(host.matches, request);
         if (candidate === undefined) continue;
-        const place = found.places.get(candidate.route) ?? -1;
+        const place = found.places.get(host.routes[candidate.route] ?? "") ?? -1;
         const route = found.routes[place];
         const rule = route?.rules[candidate.rule];
         // A host selects from the routes of its listener, and their rules are those that were indexed.
@@ -197,9 +200,10 @@ class ListenerCompiler<T> {
   /** Compiles the rules of the routes of a listener. */
   *compile({ key, gateway, routes }: Listener): Steps<ServedRoutes<T>> {
     const before = this.#before.get(key);
+    const placeBefore = placesBefore(before?.routes ?? [], routes);
     const compiled: (readonly T[])[] = [];
     for (const [at, route] of routes.entries()) {
-      const last = before?.routes[at] === route ? before.compiled[at] : undefined;
+      const last = before?.compiled[placeBefore(at) ?? -1];
       if (last !== undefined && this.#rules.keeps?.(route) === true) {
         compiled.push(last);
         if (this.#pace.endsStep(workPerKept)) yield;
@@ -207,7 +211,19 @@ class ListenerCompiler<T> {
         compiled.push(yield* this.#compileRules(gateway, route));
       }
     }
-    return { routes, compiled };
+    return { routes, compiled, places: yield* this.#placesOf(routes, before) };
+  }
+
+  *#placesOf(routes: readonly Route[], before: ServedRoutes<T> | undefined): Steps<ServedRoutes<T>["places"]> {
+    const isSamePlace = (route: Route, at: number) =>
+      before?.routes[at] === route || before?.routes[at]?.key === route.key;
+    if (before?.routes.length === routes.length && routes.every(isSamePlace)) return before.places;
+    const places = new Map<string, number>();
+    for (const [at, { key }] of routes.entries()) {
+      places.set(key, at);
+      if (this.#pace.endsStep(workPerKept)) yield;
+    }
+    return places;
   }
 
   *#compileRules(gateway: ObjectName, route: Route): Steps<readonly T[]> {
@@ -224,4 +240,19 @@ class ListenerCompiler<T> {
     ofGateway.set(route.rules, compiled);
     return compiled;
   }
+}
+
+/** Returns the index in an earlier list of the object at an index of a list; undefined for an object that is not in it. */
+function placesBefore<Item>(before: readonly Item[], after: readonly Item[]): (at: number) => number | undefined {
+  let from = 0;
+  while (from < before.length && before[from] === after[from]) from++;
+  const shift = before.length - after.length;
+  let to = after.length;
+  while (to > from && to + shift > from && before[to - 1 + shift] === after[to - 1]) to--;
+  const between = new Map(before.slice(from, to + shift).map((item, at) => [item, from + at]));
+  return (at) => {
+    if (at < from) return at;
+    const item = after[at];
+    return at >= to || item === undefined ? at + shift : between.get(item);
+  };
 }

@@ -1,39 +1,53 @@
 /**
  * The matches of each hostname of each listener. They depend on the hostnames, the matches and the ages of routes, and not on what a
- * rule does, so that most changes of a route, and all changes of a backend, leave them as they are.
+ * rule does, so that most changes of a route, and all changes of a backend, leave them as they are. Routes that have no hostname in
+ * common are indexed apart (`families.ts`), so that a route that is added or removed leaves the hostnames of others as they are.
  */
+import { differenceBetween } from "@gatewayproxy/runtime/lists";
 import { hasSameItems } from "@gatewayproxy/runtime/memoised";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Listener, Route } from "../ir/snapshot.ts";
+import { Families, type Family, type FamilyChange } from "./families.ts";
 import { HostTable } from "./host-table.ts";
 import type { Pace } from "./pace.ts";
 import type { MatchSet, PathIndex } from "./path-index.ts";
 import { type PreparedMatches, RouteSets, SharedRoutes } from "./shared-routes.ts";
 
-/** The matches at one hostname, and the next less specific hostname, to try if none of them holds. */
+/** The matches at one hostname. */
 export interface IndexedHost {
-  readonly matches: MatchSet;
-  lessSpecific: IndexedHost | undefined;
-}
-
-/** The hosts of a listener. */
-export interface IndexedListener {
-  /** The index of a route in the listener, by its position among all routes. */
-  readonly places: ReadonlyMap<number, number>;
-  readonly hosts: HostTable<IndexedHost>;
-}
-
-/** The hosts of all listeners of a snapshot. */
-export interface HostIndex {
+  /** Undefined: every host. */
+  readonly hostname: string | undefined;
   readonly paths: PathIndex;
-  /** In the order of the listeners. An error in one does not affect the others. */
-  readonly listeners: readonly (IndexedListener | { readonly error: unknown })[];
+  readonly matches: MatchSet;
+  /** The keys of the routes of `paths`, by their positions there. */
+  readonly routes: readonly string[];
 }
 
-/** Indexes the hosts of listeners; returns the last index if they would be the same. */
+/** The hosts of a listener, or why they could not be indexed. */
+type IndexedListener = { readonly hosts: HostTable<IndexedHost> } | { readonly error: unknown };
+
+/** The hosts of all listeners of a snapshot, in the order of the listeners. An error in one does not affect the others. */
+export type HostIndex = readonly IndexedListener[];
+
+/** The hosts that a family of routes has at one listener. */
+interface FamilyHosts {
+  /** The index of the listener. */
+  readonly listener: number;
+  readonly hosts: readonly IndexedHost[] | { readonly error: unknown };
+}
+
+type RouteFamilies = Families<Route, readonly FamilyHosts[]>;
+
+/** Indexes the hosts of one snapshot after the other; keeps those of families without a changed route. */
 export class HostIndexer {
   readonly #prepared: PreparedMatches;
-  #last: { readonly routes: readonly (readonly Route[])[]; readonly index: HostIndex } | undefined;
+  #last:
+    | {
+        readonly routes: readonly (readonly Route[])[];
+        readonly families: RouteFamilies;
+        readonly hosts: readonly HostTable<IndexedHost>[];
+      }
+    | undefined;
 
   constructor(prepared: PreparedMatches) {
     this.#prepared = prepared;
@@ -41,73 +55,114 @@ export class HostIndexer {
 
   *index(listeners: readonly Listener[], pace: Pace): Steps<HostIndex> {
     const routes = listeners.map((listener) => listener.routes);
-    const last = this.#last;
-    if (last !== undefined && areFoundAlike(last.routes, routes)) {
-      this.#last = { routes, index: last.index };
-      return last.index;
-    }
-    const index = yield* indexHosts(listeners, this.#prepared, pace);
-    this.#last = index.listeners.some((listener) => "error" in listener) ? undefined : { routes, index };
+    const last = this.#last?.routes.length === routes.length ? this.#last : undefined;
+    // Families change in place, so they are not kept if the computation does not end.
+    this.#last = undefined;
+    const families: RouteFamilies = last?.families ?? new Families(kinship);
+    const changes = routes.map((after, at) => differenceBetween(last?.routes[at] ?? [], after));
+    const change = yield* families.update(changes, pace);
+    for (const family of change.added) family.value = yield* hostsOf(family, this.#prepared, pace);
+    const index = yield* withChange(last?.hosts ?? routes.map(() => new HostTable()), change, pace);
+    const hosts = index.flatMap((listener) => ("hosts" in listener ? [listener.hosts] : []));
+    if (hosts.length === index.length) this.#last = { routes, families, hosts };
     return index;
   }
 }
 
-/** Whether requests find the same rules of the same routes in two snapshots. Most routes are the same objects. */
-function areFoundAlike(before: readonly (readonly Route[])[], after: readonly (readonly Route[])[]): boolean {
-  return haveSameLength(before, after) && after.every((routes, at) => isEachFoundAlike(before[at] ?? [], routes));
-}
+/** Hostnames of several listeners are apart only if no route has both. */
+const kinship = {
+  keyOf: ({ key }: Route) => key,
+  namesOf: ({ hostnames }: Route) => (hostnames.length === 0 ? everyHost : hostnames),
+  isAlike: isFoundAlike,
+};
+const everyHost = [""];
 
-function isEachFoundAlike(before: readonly Route[], after: readonly Route[]): boolean {
-  if (!haveSameLength(before, after)) return false;
-  for (const [at, route] of after.entries()) {
-    const other = before[at];
-    if (other !== route && (other === undefined || !isFoundAlike(other, route))) return false;
-  }
-  return true;
-}
-
-function isFoundAlike(before: Route, { key, creationTimestamp, hostnames, rules }: Route): boolean {
+/** Whether requests find the same rules of both versions of a route. */
+function isFoundAlike(before: Route, { creationTimestamp, hostnames, rules }: Route): boolean {
   return (
-    before.key === key &&
     before.creationTimestamp === creationTimestamp &&
     hasSameItems(before.hostnames, hostnames) &&
-    haveSameLength(before.rules, rules) &&
+    before.rules.length === rules.length &&
     // Matches are plain data.
     rules.every(({ matches }, at) => JSON.stringify(before.rules[at]?.matches) === JSON.stringify(matches))
   );
 }
 
-function haveSameLength(a: readonly unknown[], b: readonly unknown[]): boolean {
-  return a.length === b.length;
+/** Returns the hosts of all listeners after a change of families. The hosts of other families stay. */
+function* withChange(
+  before: readonly HostTable<IndexedHost>[],
+  { removed, added }: FamilyChange<Route, readonly FamilyHosts[]>,
+  pace: Pace,
+): Steps<HostIndex> {
+  const [left, joined] = [yield* byListener(removed, pace), yield* byListener(added, pace)];
+  return before.map((table, listener): IndexedListener => {
+    const [leaving = [], joining = []] = [left.get(listener), joined.get(listener)];
+    if (leaving.length + joining.length === 0) return { hosts: table };
+    const hosts = table.copy();
+    for (const { hostname } of leaving.flatMap(hostsIn)) hosts.delete(hostname);
+    for (const { hosts: own } of joining) {
+      if ("error" in own) return own;
+      for (const host of own) hosts.add(host.hostname, host);
+    }
+    return { hosts };
+  });
 }
 
-/** A listener whose sets of routes are complete, but without the matches of these sets. */
-interface ListenerDraft {
-  readonly places: ReadonlyMap<number, number>;
-  /** The number of the set of routes of each hostname. */
-  readonly hostnames: ReadonlyMap<string | undefined, number>;
+function hostsIn({ hosts }: FamilyHosts): readonly IndexedHost[] {
+  return "error" in hosts ? [] : hosts;
 }
 
-function* indexHosts(listeners: readonly Listener[], prepared: PreparedMatches, pace: Pace): Steps<HostIndex> {
-  const shared = yield* SharedRoutes.of(listeners, prepared, pace);
+function* byListener(
+  families: Iterable<Family<Route, readonly FamilyHosts[]>>,
+  pace: Pace,
+): Steps<ReadonlyMap<number, readonly FamilyHosts[]>> {
+  const all = new Map<number, FamilyHosts[]>();
+  for (const { value = [] } of families) {
+    for (const hosts of value) {
+      const known = all.get(hosts.listener);
+      if (known === undefined) all.set(hosts.listener, [hosts]);
+      else known.push(hosts);
+      if (pace.endsStep(1 / 4)) yield;
+    }
+  }
+  return all;
+}
+
+/** Indexes the hosts of one family. */
+function* hostsOf(
+  { members }: Family<Route, readonly FamilyHosts[]>,
+  prepared: PreparedMatches,
+  pace: Pace,
+): Steps<readonly FamilyHosts[]> {
+  const routes = new Map<number, Route[]>();
+  for (const { items } of members) {
+    for (const [listener, route] of items) {
+      const known = routes.get(listener);
+      if (known === undefined) routes.set(listener, [route]);
+      else known.push(route);
+    }
+    if (pace.endsStep(items.size / 4)) yield;
+  }
+  const lists = [...routes.values()];
+  const shared = yield* SharedRoutes.of(lists, prepared, pace);
   const sets = new RouteSets();
-  const drafts: (ListenerDraft | { readonly error: unknown })[] = [];
-  for (const { routes } of listeners) {
+  const drafts: (ReadonlyMap<string | undefined, number> | { readonly error: unknown })[] = [];
+  for (const list of lists) {
     try {
-      const places = new Map(routes.map((route, at) => [shared.positionOf(route), at]));
-      drafts.push({ places, hostnames: yield* setsByHostname(routes, shared, sets, pace) });
+      drafts.push(yield* setsByHostname(list, shared, sets, pace));
     } catch (error) {
       drafts.push({ error });
     }
   }
   // All sets of routes are complete here, so the matches of each set are selected once.
   const selected = yield* sets.select(shared.index, pace);
-  const indexed: HostIndex["listeners"][number][] = [];
-  for (const draft of drafts) {
-    if ("error" in draft) indexed.push(draft);
-    else indexed.push({ places: draft.places, hosts: yield* hostTableOf(draft.hostnames, selected, pace) });
+  const all: FamilyHosts[] = [];
+  for (const [at, listener] of [...routes.keys()].entries()) {
+    const draft = drafts[at] ?? new Map();
+    const hosts = "error" in draft ? draft : yield* hostsOfDraft(draft, selected, shared, pace);
+    all.push({ listener, hosts });
   }
-  return { paths: shared.index, listeners: indexed };
+  return all;
 }
 
 function* setsByHostname(
@@ -134,25 +189,17 @@ function* setsByHostname(
   return numbers;
 }
 
-function* hostTableOf(
-  hostnames: ReadonlyMap<string | undefined, number>,
+function* hostsOfDraft(
+  numbers: ReadonlyMap<string | undefined, number>,
   selected: readonly MatchSet[],
+  { index: paths, keys: routes }: SharedRoutes,
   pace: Pace,
-): Steps<HostTable<IndexedHost>> {
-  const table = new HostTable<IndexedHost>();
-  const hosts = new Map<string | undefined, IndexedHost>();
-  for (const [hostname, set] of hostnames) {
+): Steps<readonly IndexedHost[]> {
+  const hosts: IndexedHost[] = [];
+  for (const [hostname, set] of numbers) {
     const matches = selected[set];
-    if (matches === undefined) continue;
-    const host = { matches, lessSpecific: undefined };
-    hosts.set(hostname, host);
-    table.add(hostname, host);
+    if (matches !== undefined) hosts.push({ hostname, paths, matches, routes });
     if (pace.endsStep(1)) yield;
   }
-  // The next less specific hostname does not depend on the request, so it is found once, here.
-  for (const [hostname, host] of hosts) {
-    host.lessSpecific = table.findLessSpecific(hostname);
-    if (pace.endsStep(1)) yield;
-  }
-  return table;
+  return hosts;
 }

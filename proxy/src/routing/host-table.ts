@@ -19,16 +19,35 @@ export function hostOf(authority: string): string {
 
 /** Values by host name, in lower case. A look-up takes at most one step for each label of the host. */
 export class HostTable<T> {
-  readonly #exact = new Map<string, T>();
+  readonly #exact: Map<string, T>;
   /** By the part after the asterisk, with its dot: `.example.com`. */
-  readonly #wildcard = new Map<string, T>();
+  readonly #wildcard: Map<string, T>;
   #any: T | undefined;
+
+  /** Without parameters, an empty table. */
+  constructor(exact: Iterable<[string, T]> = [], wildcard: Iterable<[string, T]> = [], any?: T) {
+    this.#exact = new Map(exact);
+    this.#wildcard = new Map(wildcard);
+    this.#any = any;
+  }
 
   /** Adds the value of `hostname` (undefined: every host). The first of equal hostnames is kept. */
   add(hostname: string | undefined, value: T): void {
     if (hostname === undefined) this.#any ??= value;
     else if (hostname.startsWith("*.")) setFirst(this.#wildcard, hostname.slice(1), value);
     else setFirst(this.#exact, hostname, value);
+  }
+
+  /** Removes the value of `hostname`. */
+  delete(hostname: string | undefined): void {
+    if (hostname === undefined) this.#any = undefined;
+    else if (hostname.startsWith("*.")) this.#wildcard.delete(hostname.slice(1));
+    else this.#exact.delete(hostname);
+  }
+
+  /** Returns a table with the same values. */
+  copy(): HostTable<T> {
+    return new HostTable(this.#exact, this.#wildcard, this.#any);
   }
 
   /** Returns the most specific value for the host of `authority`. */

@@ -1,5 +1,5 @@
 /**
- * The matches of all routes by path. Each match has a rank: its position in an order in which the matches of each path
+ * The matches of routes by path. Each match has a rank: its position in an order in which the matches of each path
  * are sorted by precedence. Exact paths come first, by path; then regular expressions, the longest first; then
  * prefixes, in depth-first order of the tree of their segments; then regular expressions that yield to prefixes. A set of routes, such as those of one hostname at one
  * listener, is a sorted list of ranks, which takes four bytes for each match.
@@ -24,7 +24,7 @@ export interface Candidate {
   readonly conditions: Conditions | undefined;
   /** The compiled path if it is a regular expression. */
   readonly pattern: Pattern | undefined;
-  /** Position of its route among all routes, in their order of precedence. */
+  /** Position of its route among the routes of the index, in their order of precedence. */
   readonly route: number;
   /** Index of its rule in the route. */
   readonly rule: number;
@@ -51,7 +51,7 @@ export interface Span {
 /** Units to check one candidate, or to try one branch. */
 const unitsPerStep = 1;
 
-/** The matches of all routes of a snapshot. `select` creates a set of them, and `find` searches in such a set. */
+/** The matches of several routes. `select` creates a set of them, and `find` searches in such a set. */
 export class PathIndex {
   /** By rank. */
   readonly #candidates: readonly Candidate[];

@@ -1,5 +1,5 @@
 /**
- * The routes of all listeners of a snapshot, without duplicates, with one index of their matches. A route is usually
+ * Routes of all listeners of a snapshot, without duplicates, with one index of their matches. A route is usually
  * attached to several listeners, on one port or on several. Its hostnames and limits may differ between listeners, but
  * not its matches. So each match is prepared and ranked once, and each hostname of a listener selects the matches of
  * its routes from the index.
@@ -7,7 +7,7 @@
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { toError } from "@gatewayproxy/runtime/thrown-value";
 import type { Match } from "../ir/match.ts";
-import type { Listener, Route, RouteRule } from "../ir/snapshot.ts";
+import type { Route, RouteRule } from "../ir/snapshot.ts";
 import { type Pattern, patternFor } from "../regex/pattern.ts";
 import { compileConditions } from "./conditions.ts";
 import { normalizeMatch } from "./normalize-match.ts";
@@ -48,30 +48,36 @@ export class PreparedMatches {
 interface SharedRoute {
   /** The route as attached to the first of its listeners. */
   readonly route: Route;
-  /** Its position in the order of precedence among all routes. */
+  /** Its position in the order of precedence. */
   position: number;
   /** The error that prevents the preparation of its matches. */
   error: Error | undefined;
 }
 
-/** The routes of a snapshot, and the index of their matches. */
+/** The routes of several listeners, and the index of their matches. */
 export class SharedRoutes {
   readonly index: PathIndex;
+  /** The keys of the routes, by their positions. */
+  readonly keys: readonly string[];
   readonly #shared: ReadonlyMap<Route, SharedRoute>;
 
-  private constructor(index: PathIndex, shared: ReadonlyMap<Route, SharedRoute>) {
+  private constructor(index: PathIndex, keys: readonly string[], shared: ReadonlyMap<Route, SharedRoute>) {
     this.index = index;
+    this.keys = keys;
     this.#shared = shared;
   }
 
-  static *of(listeners: readonly Listener[], prepared: PreparedMatches, pace: Pace): Steps<SharedRoutes> {
+  /** @param listeners the routes of each listener. */
+  static *of(listeners: readonly (readonly Route[])[], prepared: PreparedMatches, pace: Pace): Steps<SharedRoutes> {
     const { distinct, shared } = yield* findDistinct(listeners, pace);
     const builder = new PathIndexBuilder(pace);
-    for (const [position, route] of byPrecedence(distinct).entries()) {
+    const sorted = byPrecedence(distinct);
+    for (const [position, route] of sorted.entries()) {
       route.position = position;
       yield* addRoute(builder, route, prepared, pace);
     }
-    return new SharedRoutes(yield* builder.build(), shared);
+    const keys = sorted.map(({ route }) => route.key);
+    return new SharedRoutes(yield* builder.build(), keys, shared);
   }
 
   /**
@@ -88,14 +94,14 @@ export class SharedRoutes {
 }
 
 function* findDistinct(
-  listeners: readonly Listener[],
+  listeners: readonly (readonly Route[])[],
   pace: Pace,
 ): Steps<{ readonly distinct: readonly SharedRoute[]; readonly shared: ReadonlyMap<Route, SharedRoute> }> {
   const distinct: SharedRoute[] = [];
   const shared = new Map<Route, SharedRoute>();
   /** By key. A key has several routes only if listeners have different versions of the route. */
   const byKey = new Map<string, SharedRoute[]>();
-  for (const { routes } of listeners) {
+  for (const routes of listeners) {
     for (const route of routes) {
       const versions = byKey.get(route.key) ?? [];
       byKey.set(route.key, versions);

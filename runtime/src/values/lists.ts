@@ -68,10 +68,8 @@ export interface ListChange<Item> {
 /** Lists that differ in more objects than this, or by more than a quarter, are computed as a whole. */
 const maxChanged = 256;
 
-/** Returns the difference between two lists in which no object occurs twice, whatever their order; undefined if it is large. */
-export function changeBetween<Item>(before: readonly Item[], after: readonly Item[]): ListChange<Item> | undefined {
-  const most = Math.min(maxChanged, Math.ceil(after.length / 4));
-  if (Math.abs(before.length - after.length) > most) return undefined;
+/** Returns the difference between two lists in which no object occurs twice, whatever their order. */
+export function differenceBetween<Item>(before: readonly Item[], after: readonly Item[]): ListChange<Item> {
   let from = 0;
   while (from < before.length && from < after.length && before[from] === after[from]) from++;
   let behind = 0;
@@ -81,7 +79,14 @@ export function changeBetween<Item>(before: readonly Item[], after: readonly Ite
   const ofAfter = after.slice(from, after.length - behind);
   const known = new Set(ofBefore);
   const added = ofAfter.filter((item) => !known.delete(item));
-  const removed = [...known];
+  return { removed: [...known], added };
+}
+
+/** As `differenceBetween`; undefined if the difference is large. */
+export function changeBetween<Item>(before: readonly Item[], after: readonly Item[]): ListChange<Item> | undefined {
+  const most = Math.min(maxChanged, Math.ceil(after.length / 4));
+  if (Math.abs(before.length - after.length) > most) return undefined;
+  const { removed, added } = differenceBetween(before, after);
   return removed.length > most || added.length > most ? undefined : { removed, added };
 }
 
