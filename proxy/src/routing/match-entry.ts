@@ -2,6 +2,7 @@
  * Matches in the form in which `conflicts/comparison.ts` compares them: with a number for each text, so that the cost
  * of a look-up does not depend on the length of paths and header values.
  */
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { Match, PathMatch, ValueMatch } from "../ir/match.ts";
 import { normalizeMatch } from "./normalize-match.ts";
 import type { PathRules } from "./path-rules.ts";
@@ -33,15 +34,21 @@ export interface Condition {
   readonly value: number;
 }
 
+/** Memory of an entry of a map, in characters. */
+const sizeOfNumber = 64;
+
 /** Gives each text of a kind a number, from 1. */
 class Numbers {
   readonly #numbers = new Map<string, number>();
+  /** Of all texts, about as much memory as they take. */
+  size = 0;
 
   of(text: string): number {
     const existing = this.#numbers.get(text);
     if (existing !== undefined) return existing;
     const number = this.#numbers.size + 1;
     this.#numbers.set(text, number);
+    this.size += text.length + sizeOfNumber;
     return number;
   }
 
@@ -59,14 +66,21 @@ export class MatchReader {
   readonly #names = { header: new Numbers(), query: new Numbers() };
   readonly #values = { Exact: new Numbers(), RegularExpression: new Numbers() };
 
+  /** Returns the matches of a route's rules, in their order. Rules are read once. */
+  readonly read = memoised((rules: readonly { readonly matches: readonly Match[] }[]): readonly MatchEntry[] =>
+    rules.flatMap(({ matches }, rule) => matches.map((match, index) => this.#entry(match, rule, index))),
+  );
+
   /** @param pathRules how paths of requests are normalised. */
   constructor(pathRules: PathRules) {
     this.#pathRules = pathRules;
   }
 
-  /** Returns the matches of a route's rules, in their order. */
-  read(rules: readonly { readonly matches: readonly Match[] }[]): readonly MatchEntry[] {
-    return rules.flatMap(({ matches }, rule) => matches.map((match, index) => this.#entry(match, rule, index)));
+  /** The size of all texts that it has read, in characters. */
+  get size(): number {
+    return [this.#methods, this.#paths, this.#names, this.#values]
+      .flatMap((numbers) => (numbers instanceof Numbers ? [numbers] : Object.values(numbers)))
+      .reduce((sum, { size }) => sum + size, 0);
   }
 
   /** Returns the number of a path; undefined if no match has the path. */

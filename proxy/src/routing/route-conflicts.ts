@@ -20,42 +20,61 @@
  * analysed once (`conflicts/contest.ts`), within a budget of comparisons and results (`conflicts/budget.ts`).
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
-import { budgetFor, namespaceOf } from "./conflicts/budget.ts";
+import { type Budget, budgetFor, namespaceOf } from "./conflicts/budget.ts";
 import { Comparison } from "./conflicts/comparison.ts";
-import { type Contest, contestsOf, type Group } from "./conflicts/contest.ts";
+import { type Contest, contestsOf, type ContestTools, type Group, HostOwners } from "./conflicts/contest.ts";
 import type { ConflictListener, FoundConflicts, ListenerConflicts } from "./conflicts/findings.ts";
+import { MatchReader } from "./match-entry.ts";
 import { Pace } from "./pace.ts";
 import type { PathRules } from "./path-rules.ts";
 
 /** Routes, hostnames and rules to visit in one step. A step takes well below a millisecond. */
-const workPerStep = 200;
+export const workPerStep = 200;
 
-/** @param pathRules how the paths of requests are normalised. */
+/** Finds the conflicts of all routes together. @param pathRules how the paths of requests are normalised. */
 export function* findRouteConflicts(
   listeners: readonly ConflictListener[],
   pathRules: PathRules,
+  reader = new MatchReader(pathRules),
 ): Steps<FoundConflicts> {
-  const pace = new Pace(workPerStep);
-  const { contests, inputSize, reader } = yield* contestsOf(listeners, pathRules, pace);
-  const tools = { budget: budgetFor(inputSize, yield* demandsOf(contests, pace)), reader, pace };
-  const comparisons = contests.map((contest) => new Comparison(contest, tools));
+  const tools = { owners: new HostOwners(listeners), reader, pace: new Pace(workPerStep) };
+  const { contests, inputSize } = yield* contestsOf(listeners, tools);
+  const budget = budgetFor(inputSize, yield* demandsOf(contests, tools.pace));
+  const { comparisons, unexamined } = yield* compareAll(contests, budget, tools);
+  const byListener = new Map<string, ListenerConflicts>();
+  for (const { contest, losses } of comparisons) {
+    if (losses.isEmpty) continue;
+    for (const listener of contest.listeners) byListener.set(listener, losses);
+    if (tools.pace.endsStep(contest.listeners.length)) yield;
+  }
+  return { byListener, unexamined };
+}
+
+/** The comparisons of several contests. */
+interface Compared {
+  readonly comparisons: readonly Comparison[];
+  /** The number of hostnames, summed over all listeners, for which the budget was too small. */
+  readonly unexamined: number;
+}
+
+/** Compares the routes of several contests with each other. */
+export function* compareAll(
+  contests: readonly Contest[],
+  budget: Budget,
+  { reader, pace }: ContestTools,
+): Steps<Compared> {
+  const comparisons = contests.map((contest) => new Comparison(contest, { budget, reader, pace }));
   let unexamined = 0;
   for (const { comparison, group } of yield* cheapestFirst(comparisons, pace)) {
     const isWhole = yield* comparison.examine(group);
     if (!isWhole) unexamined += group.hostnames * comparison.contest.listeners.length;
     if (pace.endsStep(1)) yield;
   }
-  const byListener = new Map<string, ListenerConflicts>();
-  for (const { contest, losses } of comparisons) {
-    if (losses.isEmpty) continue;
-    for (const listener of contest.listeners) byListener.set(listener, losses);
-    if (pace.endsStep(contest.listeners.length)) yield;
-  }
-  return { byListener, unexamined };
+  return { comparisons, unexamined };
 }
 
 /** Returns the number of matches to compare for the routes of each namespace. */
-function* demandsOf(contests: readonly Contest[], pace: Pace): Steps<ReadonlyMap<string, number>> {
+export function* demandsOf(contests: readonly Contest[], pace: Pace): Steps<ReadonlyMap<string, number>> {
   const demands = new Map<string, number>();
   for (const { routes, entries, groupCounts } of contests) {
     for (const [position, { key }] of routes.entries()) {

@@ -19,9 +19,21 @@ const maxStored = 100_000;
 /** The limits of one search, divided between namespaces. */
 export interface Budget {
   /** Look-ups for comparing matches. */
-  readonly lookUps: Allowance;
+  readonly lookUps: Purse;
   /** Conflicts to store. */
-  readonly stored: Allowance;
+  readonly stored: Purse;
+}
+
+/** What namespaces may spend. */
+export interface Purse {
+  /** Number of calls of `spend` that returned false. */
+  readonly denials: number;
+  /**
+   * Takes `units` for the namespace.
+   *
+   * @returns false, and takes nothing, if less is left.
+   */
+  spend(namespace: string, units: number): boolean;
 }
 
 /**
@@ -40,7 +52,7 @@ export function budgetFor(inputSize: number, demands: ReadonlyMap<string, number
  * An amount that namespaces share. Each namespace gets its demand, or an equal share if its demand is greater (max-min
  * fairness). The rest goes to the namespaces that need it first.
  */
-export class Allowance {
+export class Allowance implements Purse {
   readonly #parts = new Map<string, number>();
   #rest: number;
   #denials = 0;
@@ -56,16 +68,10 @@ export class Allowance {
     }
   }
 
-  /** Number of calls of `spend` that returned false. */
   get denials(): number {
     return this.#denials;
   }
 
-  /**
-   * Takes `units` for the namespace.
-   *
-   * @returns false, and takes nothing, if less is left.
-   */
   spend(namespace: string, units: number): boolean {
     const part = this.#parts.get(namespace) ?? 0;
     const fromRest = Math.max(0, units - part);
@@ -75,6 +81,26 @@ export class Allowance {
     }
     this.#parts.set(namespace, part - (units - fromRest));
     this.#rest -= fromRest;
+    return true;
+  }
+}
+
+/** Takes from a purse, and counts what each namespace takes. */
+export class Meter implements Purse {
+  readonly spent = new Map<string, number>();
+  readonly #purse: Purse;
+
+  constructor(purse: Purse) {
+    this.#purse = purse;
+  }
+
+  get denials(): number {
+    return this.#purse.denials;
+  }
+
+  spend(namespace: string, units: number): boolean {
+    if (!this.#purse.spend(namespace, units)) return false;
+    this.spent.set(namespace, (this.spent.get(namespace) ?? 0) + units);
     return true;
   }
 }

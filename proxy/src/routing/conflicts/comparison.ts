@@ -7,7 +7,7 @@ import { decisionBetween } from "../precedence.ts";
 import { type Budget, namespaceOf } from "./budget.ts";
 import type { Contest, Group, Tier } from "./contest.ts";
 import { Cover, isStronger } from "./cover.ts";
-import type { Conflict, ConflictListener, Decision } from "./findings.ts";
+import type { Conflict, Decision } from "./findings.ts";
 import { Losses } from "./losses.ts";
 
 interface Tools {
@@ -41,15 +41,15 @@ export class Comparison {
   }
 
   /** Records once per route that all of its rules lose the hostname. */
-  *#recordLostHostnames({ hostname, routes }: Tier, hostOwner: ConflictListener): Steps<void> {
+  *#recordLostHostnames({ hostname, routes }: Tier, hostOwner: string): Steps<void> {
     const describe = (): Conflict => ({
       ...(hostname !== undefined && { hostname }),
-      winner: { kind: "listener", listener: hostOwner.key },
+      winner: { kind: "listener", listener: hostOwner },
       decidedBy: "Listener",
       extent: "Whole",
     });
     for (const position of routes) {
-      this.losses.recordLostHostname(position, hostOwner.key, describe);
+      this.losses.recordLostHostname(position, hostOwner, describe);
       if (this.#tools.pace.endsStep(1)) yield;
     }
   }

@@ -5,9 +5,8 @@
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { HostTable } from "../host-table.ts";
-import { type MatchEntry, MatchReader } from "../match-entry.ts";
+import type { MatchEntry, MatchReader } from "../match-entry.ts";
 import type { Pace } from "../pace.ts";
-import type { PathRules } from "../path-rules.ts";
 import { byPrecedence } from "../precedence.ts";
 import type { ConflictListener, ConflictRoute } from "./findings.ts";
 
@@ -34,10 +33,10 @@ export interface Group {
   /** The number of hostnames that have this group of routes. */
   readonly hostnames: number;
   /**
-   * Another listener of the same address that gets all requests for the hostnames; usually undefined. If present, the
+   * The key of another listener of the same address that gets all requests for the hostnames; usually undefined. If present, the
    * only tier has the routes that this listener does not serve.
    */
-  readonly hostOwner: ConflictListener | undefined;
+  readonly hostOwner: string | undefined;
   /**
    * The most specific hostname first. Only the group of the hostnames that cover the hostname of the listener has
    * several tiers, because each request matches all of these hostnames.
@@ -52,87 +51,90 @@ export interface Tier {
   readonly routes: readonly number[];
 }
 
-/** The contests of all listeners, without duplicates. */
+/** The contests of several listeners, without duplicates. */
 export interface Contests {
   readonly contests: readonly Contest[];
   /** Matches and hostnames of all routes. A route counts once, whatever the number of its listeners. */
   readonly inputSize: number;
-  /** The reader of all matches of the contests. */
-  readonly reader: MatchReader;
 }
 
-interface ContestContext {
-  readonly hostOwnerOf: (hostname: string | undefined) => ConflictListener | undefined;
-  readonly isServedAt: (route: ConflictRoute, listener: ConflictListener) => boolean;
-  readonly entriesOf: (route: ConflictRoute) => readonly MatchEntry[];
+/** A listener without its routes. */
+export type ConflictSite = Omit<ConflictListener, "routes">;
+
+/** Which listeners get the requests for a hostname. Listeners of one address divide them. */
+export class HostOwners {
+  /** By the key of the listener: the listeners of each of its addresses. */
+  readonly #tables = new Map<string, readonly HostTable<ConflictSite>[]>();
+
+  constructor(listeners: readonly ConflictSite[]) {
+    const sockets = new Map<string, HostTable<ConflictSite>>();
+    for (const listener of listeners) {
+      for (const socket of listener.sockets) {
+        const table = sockets.get(socket) ?? new HostTable();
+        table.add(listener.hostname, listener);
+        sockets.set(socket, table);
+      }
+    }
+    for (const { key, sockets: own } of listeners) {
+      this.#tables.set(
+        key,
+        own.flatMap((socket) => sockets.get(socket) ?? []),
+      );
+    }
+  }
+
+  /**
+   * Returns the key of the other listener that gets all requests for a hostname; undefined if the listener gets some of them at
+   * any of its addresses.
+   */
+  ownerOf(hostname: string | undefined, { key }: ConflictSite): string | undefined {
+    if (hostname === undefined) return undefined;
+    const owners = this.#tables.get(key)?.map((table) => table.find(hostname)?.key) ?? [];
+    return owners.includes(key) ? undefined : owners[0];
+  }
+}
+
+/** What the contests of one configuration have in common. */
+export interface ContestTools {
+  readonly owners: HostOwners;
+  readonly reader: MatchReader;
   readonly pace: Pace;
 }
 
-/** @param pathRules how the paths of requests are normalised. */
-export function* contestsOf(listeners: readonly ConflictListener[], pathRules: PathRules, pace: Pace): Steps<Contests> {
-  const sockets = new Map<string, HostTable<ConflictListener>>();
-  for (const listener of listeners) {
-    for (const socket of listener.sockets) {
-      const table = sockets.get(socket) ?? new HostTable();
-      table.add(listener.hostname, listener);
-      sockets.set(socket, table);
-    }
-  }
+interface ContestContext extends ContestTools {
+  readonly isServedAt: (route: ConflictRoute, listener: string) => boolean;
+}
+
+/** @param listeners with all routes that compete with one of them. Other listeners serve none of them. */
+export function* contestsOf(listeners: readonly ConflictListener[], tools: ContestTools): Steps<Contests> {
+  const { reader, pace } = tools;
   const routeKeys = new Map<string, ReadonlySet<string>>();
+  const rulesRead = new Set<ConflictRoute["rules"]>();
+  let inputSize = 0;
   for (const { key, routes } of listeners) {
     routeKeys.set(key, new Set(routes.map((route) => route.key)));
-    yield;
+    for (const { rules, hostnames } of routes) {
+      if (pace.endsStep(1)) yield;
+      // The rules of a route are the same object at each of its listeners.
+      if (rulesRead.has(rules)) continue;
+      rulesRead.add(rules);
+      const { length } = reader.read(rules);
+      inputSize += length + hostnames.length;
+      if (pace.endsStep(length)) yield;
+    }
   }
-  const { reader, entries, inputSize } = yield* readRoutes(listeners, pathRules, pace);
-  const entriesOf = ({ rules }: ConflictRoute): readonly MatchEntry[] => entries.get(rules) ?? [];
-  const isServedAt = (route: ConflictRoute, other: ConflictListener): boolean => {
-    return routeKeys.get(other.key)?.has(route.key) === true;
-  };
+  const isServedAt = (route: ConflictRoute, other: string): boolean => routeKeys.get(other)?.has(route.key) === true;
   const contests = new Map<string, Contest>();
   const numbers = new Map<unknown, number>();
   for (const listener of listeners) {
-    const tables = listener.sockets.flatMap((socket) => sockets.get(socket) ?? []);
-    /**
-     * Returns the other listener that gets all requests for a hostname; undefined if this one gets some of them at any
-     * of its addresses.
-     */
-    const hostOwnerOf = (hostname: string | undefined): ConflictListener | undefined => {
-      if (hostname === undefined) return undefined;
-      const owners = tables.map((table) => table.find(hostname));
-      return owners.includes(listener) ? undefined : owners[0];
-    };
-    const contest = yield* contestOf(listener, { hostOwnerOf, isServedAt, entriesOf, pace });
+    const contest = yield* contestOf(listener, { ...tools, isServedAt });
     const key = yield* keyOf(contest, numbers, pace);
     const existing = contests.get(key);
     if (existing === undefined) contests.set(key, contest);
     else existing.listeners.push(listener.key);
-    yield;
+    if (pace.endsStep(1)) yield;
   }
-  return { contests: [...contests.values()], inputSize, reader };
-}
-
-interface ReadRoutes {
-  readonly reader: MatchReader;
-  /** By the rules of a route, which are the same object at each of its listeners. */
-  readonly entries: ReadonlyMap<ConflictRoute["rules"], readonly MatchEntry[]>;
-  readonly inputSize: number;
-}
-
-function* readRoutes(listeners: readonly ConflictListener[], pathRules: PathRules, pace: Pace): Steps<ReadRoutes> {
-  const reader = new MatchReader(pathRules);
-  const entries = new Map<ConflictRoute["rules"], readonly MatchEntry[]>();
-  let inputSize = 0;
-  for (const { routes } of listeners) {
-    for (const { rules, hostnames } of routes) {
-      if (pace.endsStep(1)) yield;
-      if (entries.has(rules)) continue;
-      const matches = reader.read(rules);
-      entries.set(rules, matches);
-      inputSize += matches.length + hostnames.length;
-      yield;
-    }
-  }
-  return { reader, entries, inputSize };
+  return { contests: [...contests.values()], inputSize };
 }
 
 /**
@@ -151,7 +153,7 @@ function* keyOf({ routes, groups }: Contest, numbers: Map<unknown, number>, pace
     if (pace.endsStep(1)) yield;
   }
   for (const { hostnames, hostOwner, tiers } of groups) {
-    parts.push(`${hostnames} of ${numberOf(hostOwner?.key)}`);
+    parts.push(`${hostnames} of ${numberOf(hostOwner)}`);
     for (const { hostname, routes: positions } of tiers) {
       parts.push(`${numberOf(hostname)}: ${positions.join(" ")}`);
       if (pace.endsStep(1 + positions.length)) yield;
@@ -161,11 +163,11 @@ function* keyOf({ routes, groups }: Contest, numbers: Map<unknown, number>, pace
 }
 
 function* contestOf(listener: ConflictListener, context: ContestContext): Steps<Contest> {
-  const { entriesOf, pace } = context;
+  const { reader, pace } = context;
   const routes = byPrecedence(listener.routes.map((route) => ({ route }))).map(({ route }) => route);
   const entries: (readonly MatchEntry[])[] = [];
   for (const route of routes) {
-    entries.push(entriesOf(route));
+    entries.push(reader.read(route.rules));
     if (pace.endsStep(1)) yield;
   }
   const groups = yield* groupsOf(listener, { routes, entries }, context);
@@ -182,14 +184,14 @@ function* contestOf(listener: ConflictListener, context: ContestContext): Steps<
 function* groupsOf(
   listener: ConflictListener,
   { routes, entries }: Pick<Contest, "routes" | "entries">,
-  { hostOwnerOf, isServedAt, pace }: ContestContext,
+  { owners, isServedAt, pace }: ContestContext,
 ): Steps<readonly Group[]> {
   const { shared, separate } = yield* tiersOf(listener, routes, pace);
   // Hostnames that have the same routes form one group, which is compared once.
   const groups = new Map<string, Pick<Group, "hostOwner" | "tiers"> & { hostnames: number }>();
   for (const [hostname, all] of separate) {
     if (pace.endsStep(1 + all.length)) yield;
-    const hostOwner = hostOwnerOf(hostname);
+    const hostOwner = owners.ownerOf(hostname, listener);
     // A route that the other listener serves too does not lose its requests.
     const losesHostname = (position: number): boolean => {
       const route = routes[position];
@@ -197,7 +199,7 @@ function* groupsOf(
     };
     const positions = all.filter(losesHostname);
     if (positions.length === 0) continue;
-    const key = `${hostOwner?.key ?? ""} ${positions.join(" ")}`;
+    const key = `${hostOwner ?? ""} ${positions.join(" ")}`;
     const group = groups.get(key);
     if (group === undefined) groups.set(key, { hostnames: 1, hostOwner, tiers: [{ hostname, routes: positions }] });
     else group.hostnames++;
@@ -230,11 +232,7 @@ function* tiersOf(
   readonly shared: readonly Tier[];
   readonly separate: ReadonlyMap<string | undefined, readonly number[]>;
 }> {
-  const isShared = (hostname: string | undefined): boolean => {
-    if (listenerHostname === undefined) return false;
-    if (hostname === undefined || hostname === listenerHostname) return true;
-    return hostname.startsWith("*.") && listenerHostname.endsWith(hostname.slice(1));
-  };
+  const isShared = (hostname: string | undefined): boolean => coversListener(hostname, listenerHostname);
   const separate = new Map<string | undefined, number[]>();
   const shared = new Map<string | undefined, number[]>();
   const add = (to: typeof separate, hostname: string | undefined, position: number): void => {
@@ -251,6 +249,13 @@ function* tiersOf(
   }
   const tiers = Array.from(shared, ([hostname, positions]): Tier => ({ hostname, routes: positions }));
   return { shared: tiers.sort((a, b) => specificity(b.hostname) - specificity(a.hostname)), separate };
+}
+
+/** Whether all requests of a listener with a hostname match a hostname of a route. */
+export function coversListener(hostname: string | undefined, ofListener: string | undefined): boolean {
+  if (ofListener === undefined) return false;
+  if (hostname === undefined || hostname === ofListener) return true;
+  return hostname.startsWith("*.") && ofListener.endsWith(hostname.slice(1));
 }
 
 /**

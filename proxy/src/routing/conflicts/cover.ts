@@ -5,7 +5,7 @@
 import type { Match } from "../../ir/match.ts";
 import { type Condition, identityOf, type MatchEntry, type MatchReader } from "../match-entry.ts";
 import { type PositionedEntry, subsetsOf } from "../overlaps.ts";
-import type { Allowance } from "./budget.ts";
+import type { Purse } from "./budget.ts";
 
 /** Whether `a` precedes `b`. Both must have the same path, method and hostname. */
 export function isStronger(a: PositionedEntry, b: PositionedEntry): boolean {
@@ -24,11 +24,11 @@ interface CoverEntry extends PositionedEntry {
 /** All matches at the more specific hostnames, indexed for `find`. */
 export class Cover {
   readonly #reader: MatchReader;
-  readonly #lookUps: Allowance;
+  readonly #lookUps: Purse;
   /** By path, then by identity. */
   readonly #byPath = new Map<number, Map<string, CoverEntry>>();
 
-  constructor(reader: MatchReader, lookUps: Allowance) {
+  constructor(reader: MatchReader, lookUps: Purse) {
     this.#reader = reader;
     this.#lookUps = lookUps;
   }

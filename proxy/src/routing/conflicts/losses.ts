@@ -1,5 +1,5 @@
 /** The conflicts of one contest. Only rules and routes with a conflict take memory, which the budget bounds. */
-import { type Allowance, namespaceOf } from "./budget.ts";
+import { namespaceOf, type Purse } from "./budget.ts";
 import type { Contest } from "./contest.ts";
 import { type Conflict, type ListenerConflicts, maxWinners, type RuleReach } from "./findings.ts";
 
@@ -55,7 +55,7 @@ class Winners<Id> {
 /** The conflicts of a contest, by the route that loses requests. */
 export class Losses implements ListenerConflicts {
   readonly #contest: Contest;
-  readonly #stored: Allowance;
+  readonly #stored: Purse;
   /** By position of the route, then by index of the rule. */
   readonly #ofRules = new Map<number, Map<number, Winners<number>>>();
   /** By position of the route. The winners are listeners, identified by their keys. */
@@ -63,7 +63,7 @@ export class Losses implements ListenerConflicts {
   /** Positions of the routes that have a conflict, by their keys. */
   readonly #positions = new Map<string, number>();
 
-  constructor(contest: Contest, stored: Allowance) {
+  constructor(contest: Contest, stored: Purse) {
     this.#contest = contest;
     this.#stored = stored;
   }

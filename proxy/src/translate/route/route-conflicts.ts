@@ -3,7 +3,6 @@
  * operators. The owner of a route reads its status, which therefore names no route of another namespace (docs/adr/0019).
  * Operators see all names.
  */
-import { isDeepStrictEqual } from "node:util";
 import { redactPath } from "@gatewayproxy/runtime/redaction";
 import { type RouteKind, routeKind, routeName, routeTitle } from "@gatewayproxy/runtime/route-key";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
@@ -12,15 +11,13 @@ import type { ConflictDecision } from "../../api/status.ts";
 import type { Match } from "../../ir/match.ts";
 import type {
   Conflict,
-  ConflictListener,
   ConflictRoute,
   Decision,
   FoundConflicts,
   ListenerConflicts,
   RuleReach,
 } from "../../routing/conflicts/findings.ts";
-import type { PathRules } from "../../routing/path-rules.ts";
-import { findRouteConflicts } from "../../routing/route-conflicts.ts";
+import { type ComparedListener, ConflictFinder } from "../../routing/conflict-finder.ts";
 import type { TranslationContext } from "../context.ts";
 import type { Attachment } from "./attachment.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
@@ -112,7 +109,9 @@ export function* resolveConflicts(
       routes: (routes.get(key) ?? []).map(conflictRoutesIn),
     };
   });
-  const found = yield* conflictsOf(gateways, listeners, pathRules);
+  const [first] = gateways;
+  const finder = first === undefined ? new ConflictFinder() : finderOf(first);
+  const found = yield* finder.find(listeners, pathRules);
   const states = new Set<RouteState>();
   if (found.byListener.size === 0) return new ResolvedConflicts(found, states);
   // A route may have many listeners.
@@ -123,36 +122,8 @@ export function* resolveConflicts(
   return new ResolvedConflicts(found, states);
 }
 
-/** A listener with its routes in pages. */
-interface ComparedListener extends Omit<ConflictListener, "routes"> {
-  readonly routes: Pages<ConflictRoute>;
-}
-
-interface KnownConflicts {
-  readonly listeners: readonly ComparedListener[];
-  readonly pathRules: PathRules;
-  readonly found: FoundConflicts;
-}
-
-/** The last conflicts, by the first Gateway. */
-const knownConflicts = new WeakMap<GatewayState, KnownConflicts>();
-
-/** Returns the last conflicts if the listeners have equal routes: most changes concern neither a match nor a hostname. */
-function* conflictsOf(
-  [first]: readonly GatewayState[],
-  listeners: readonly ComparedListener[],
-  pathRules: PathRules,
-): Steps<FoundConflicts> {
-  const known = first && knownConflicts.get(first);
-  // Unchanged pages are identical values, so few are compared.
-  if (known !== undefined && known.pathRules === pathRules && isDeepStrictEqual(known.listeners, listeners)) {
-    return known.found;
-  }
-  const whole = listeners.map((listener): ConflictListener => ({ ...listener, routes: listener.routes.flat() }));
-  const found = yield* findRouteConflicts(whole, pathRules);
-  if (first !== undefined) knownConflicts.set(first, { listeners, pathRules, found });
-  return found;
-}
+/** The finder of each configuration, by its first Gateway. */
+const finderOf = memoised((_: GatewayState) => new ConflictFinder());
 
 /** By the hostnames of an attachment, which belong to one route. */
 const conflictRoutes = new WeakMap<readonly string[], ConflictRoute>();

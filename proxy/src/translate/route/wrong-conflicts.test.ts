@@ -6,23 +6,26 @@ import { translate } from "../translate.ts";
 
 const wrong = vi.hoisted(() => ({ isOn: false }));
 
-vi.mock(import("../../routing/route-conflicts.ts"), async (original) => {
-  const { findRouteConflicts } = await original();
+vi.mock(import("../../routing/conflict-finder.ts"), async (original) => {
+  const { ConflictFinder } = await original();
   return {
-    *findRouteConflicts(listeners, pathRules) {
-      if (!wrong.isOn) return yield* findRouteConflicts(listeners, pathRules);
-      const winner = { kind: "listener", listener: "none" } as const;
-      const conflicts = [{ winner, decidedBy: "Listener", extent: "Whole" } as const];
-      const byListener: FoundConflicts["byListener"] = new Map(
-        listeners.map(({ key, routes }) => {
-          const reachesOf = (name: string) =>
-            routes
-              .find((route) => route.key === name)
-              ?.rules.map(() => ({ isReachable: false, conflicts, leftOut: 0 }));
-          return [key, { losers: routes.map((route) => route.key), reachesOf }];
-        }),
-      );
-      return { byListener, unexamined: 0 };
+    ConflictFinder: class extends ConflictFinder {
+      override *find(...[listeners, pathRules]: Parameters<ConflictFinder["find"]>) {
+        if (!wrong.isOn) return yield* super.find(listeners, pathRules);
+        const winner = { kind: "listener", listener: "none" } as const;
+        const conflicts = [{ winner, decidedBy: "Listener", extent: "Whole" } as const];
+        const byListener: FoundConflicts["byListener"] = new Map(
+          listeners.map(({ key, routes: pages }) => {
+            const routes = pages.flat();
+            const reachesOf = (name: string) =>
+              routes
+                .find((route) => route.key === name)
+                ?.rules.map(() => ({ isReachable: false, conflicts, leftOut: 0 }));
+            return [key, { losers: routes.map((route) => route.key), reachesOf }];
+          }),
+        );
+        return { byListener, unexamined: 0 };
+      }
     },
   };
 });
