@@ -52,7 +52,9 @@ function* objectsOf({ versions, shapes, addresses, settings: chosen }: World): G
   const hostname = setting("listeners") === 2 ? { hostname: "*.test" } : {};
   const listener = { name: "http", port: 8080, protocol: "HTTP", allowedRoutes: { namespaces: from } };
   for (const name of ["web", "other"]) {
-    const listeners = [name === "web" ? { ...listener, ...hostname } : { ...listener, port: 8082 }];
+    const more = { ...listener, name: "more", hostname: "*.shared.test" };
+    const others = setting("set") > 0 ? [more] : [];
+    const listeners = name === "web" ? [{ ...listener, ...hostname }, ...others] : [{ ...listener, port: 8082 }];
     const allowedListeners = { namespaces: { from: setting("set") === 2 ? "None" : "All" } };
     yield {
       apiVersion: gateway,
@@ -132,7 +134,7 @@ function routeOf(at: number, version: number, shape: number): object {
     ...(shape === 6 ? [{ namespace: "a", name: "set", kind: "ListenerSet" }] : []),
   ];
   const metadata = { namespace, name: `r${at}`, creationTimestamp: `2026-01-0${1 + (at % 3)}T00:00:00Z` };
-  const hostnames = shape === 7 ? [`r${at}.test`] : [];
+  const hostnames = hostnamesOf(at, shape);
   if (shape === 8) {
     return {
       apiVersion: gateway,
@@ -149,6 +151,13 @@ function routeOf(at: number, version: number, shape: number): object {
   };
 }
 
+/** Hostnames of one route, of several, and that cover those of others. */
+function hostnamesOf(at: number, shape: number): readonly string[] {
+  if (shape === 7) return [`r${at}.test`];
+  if (shape === 9) return ["a.shared.test", `r${at % 4}.test`];
+  return shape === 10 ? ["*.shared.test"] : [];
+}
+
 /** A world of routes whose Services all exist. */
 const plain: World = {
   versions: Array.from({ length: routes }, () => 1),
@@ -160,9 +169,10 @@ const plain: World = {
 type Change = readonly [field: keyof World, at: number, value: number];
 
 /** Most routes are plain, so that pages without any special route occur. */
-const shape = fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.nat(8) });
+const shape = fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.nat(10) });
 const settingChange = fc.tuple(fc.constant("settings" as const), fc.nat(settings.length - 1), fc.nat(2));
 const change: fc.Arbitrary<Change> = fc.oneof(
+  // A route with version 0 is removed, or added later.
   fc.tuple(fc.constant("versions" as const), fc.nat(routes - 1), fc.nat(3)),
   fc.tuple(fc.constant("shapes" as const), fc.nat(routes - 1), shape),
   fc.tuple(fc.constant("addresses" as const), fc.nat(services - 1), fc.nat(5)),
