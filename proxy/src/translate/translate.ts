@@ -11,6 +11,7 @@ import { resolveTlsPolicies } from "./backend/backend-tls.ts";
 import { BackendReferences, resolveBackends } from "./backend/backends.ts";
 import { openContext, type TranslateOptions } from "./context.ts";
 import { resolveGateways } from "./gateway/gateways.ts";
+import { prepareIndex } from "./index/resource-index.ts";
 import { buildBinds, collectBackends } from "./listener/binds.ts";
 import { wantServices } from "./policy/global-limits.ts";
 import { attachPolicies } from "./policy/policies.ts";
@@ -42,6 +43,7 @@ export function translate(known: ResourceSet, options: TranslateOptions = {}): T
 /** As `translate`, with a step for each object, since thousands of them take seconds. */
 export function* translateInSteps(resources: ResourceSet, options: TranslateOptions = {}): Steps<Translation> {
   const context = openContext(resources, options);
+  yield* prepareIndex(resources);
   // Each kind is resolved with those before it: routes need listeners and backends, policies need all of them.
   const tlsPolicies = yield* resolveTlsPolicies(context);
   const backends = yield* resolveBackends(context);

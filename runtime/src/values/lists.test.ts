@@ -1,4 +1,5 @@
 /** Lists that follow from earlier ones are what they would be if they were computed from the start. */
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { changeBetween, groupedBy, joined, pagesBy, sortedBy } from "./lists.ts";
@@ -56,7 +57,7 @@ test("a sorted list and groups follow from the last ones", () => {
       for (const list of lists) {
         expect(sort(list).map(({ name }) => name)).toEqual(list.toSorted(compare).map(({ name }) => name));
         expect(new Set(sort(list))).toEqual(new Set(list));
-        const groups = group(list);
+        const groups = runToEnd(group(list));
         const keys = new Set(list.flatMap((each) => each.keys));
         expect(new Set(groups.keys())).toEqual(keys);
         for (const key of keys) {
@@ -73,11 +74,31 @@ test("a list with the same items has the same result, and an unchanged group is 
   const sort = sortedBy(compare);
   const group = groupedBy<Item>(({ keys }) => keys, compare);
   expect(sort([...items])).toBe(sort(items));
-  const before = group(items);
-  const after = group(items.with(3, { name: "another", keys: ["b"] }));
+  const before = runToEnd(group(items));
+  const after = runToEnd(group(items.with(3, { name: "another", keys: ["b"] })));
   expect(after.get("a")).toBe(before.get("a"));
   expect(after.get("b")?.map(({ name }) => name)).toContain("another");
   expect(after.get("b")).toHaveLength(20);
+});
+
+test("a list is grouped in steps of a few items, and at once if it has few other items than the last one", () => {
+  const items = Array.from({ length: 2_000 }, (_, at): Item => ({ name: `item ${at}`, keys: [`key ${at % 100}`] }));
+  let read = 0;
+  const group = groupedBy<Item>((each) => {
+    read++;
+    return each.keys;
+  }, compare);
+  let longest = 0;
+  for (const steps = group(items); ; ) {
+    const before = read;
+    const { done } = steps.next();
+    longest = Math.max(longest, read - before);
+    if (done === true) break;
+  }
+  expect(read).toBe(2_000);
+  expect(longest).toBeLessThanOrEqual(64);
+  runToEnd(group(items.toSpliced(7, 1)));
+  expect(read).toBe(2_001);
 });
 
 test("the change between two lists has the items of only one of them", () => {

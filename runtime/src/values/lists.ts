@@ -3,6 +3,7 @@
  * or follows from the last list and what has changed. The result is the same as if it were computed of the whole list.
  */
 import { hashOfText } from "../text/text-hash.ts";
+import { runToEnd, type Steps } from "../timing/steps.ts";
 import { memoised, sameList } from "./memoised.ts";
 
 /** A list that is divided into short ones. */
@@ -106,24 +107,36 @@ export function derived<Item extends object, Value>(
   compute: (items: readonly Item[]) => Value,
   update: (before: Value, change: ListChange<Item>) => Value,
 ): (items: readonly Item[]) => Value {
+  const steps = derivedInSteps<Item, Value>(function* (items) {
+    yield;
+    return compute(items);
+  }, update);
+  return (items) => runToEnd(steps(items));
+}
+
+/** As `derived`, where the value of a list as a whole is computed in steps. */
+function derivedInSteps<Item extends object, Value>(
+  compute: (items: readonly Item[]) => Steps<Value>,
+  update: (before: Value, change: ListChange<Item>) => Value,
+): (items: readonly Item[]) => Steps<Value> {
   const known = new WeakMap<Item, KnownLists<Item, Value>>();
-  const ofEmpty = compute([]);
-  const follow = (items: readonly Item[], lists: KnownLists<Item, Value>): Value => {
+  const ofEmpty = runToEnd(compute([]));
+  const follow = function* (items: readonly Item[], lists: KnownLists<Item, Value>): Steps<Value> {
     for (const each of lists) {
       const change = changeBetween(each.items, items);
       if (change === undefined) continue;
       const isSame = change.removed.length + change.added.length === 0;
       return isSame ? each.value : update(each.value, change);
     }
-    return compute(items);
+    return yield* compute(items);
   };
-  return (items) => {
+  return function* (items) {
     const [first] = items;
     if (first === undefined) return ofEmpty;
     const lists = known.get(first) ?? [];
     const found = lists.find((each) => each.items === items);
     if (found !== undefined) return found.value;
-    const value = follow(items, lists);
+    const value = yield* follow(items, lists);
     known.set(first, [{ items, value }, ...lists].slice(0, maxLists));
     return value;
   };
@@ -156,6 +169,9 @@ function placeOf<Item>(item: Item, sorted: readonly Item[], compare: (a: Item, b
   return from;
 }
 
+/** Items to group in a step. */
+const itemsPerStep = 64;
+
 /**
  * Returns a function that groups the items of lists by each of their keys, which are distinct, and sorts each group. A group stays
  * the same list while none of its items changes.
@@ -163,30 +179,38 @@ function placeOf<Item>(item: Item, sorted: readonly Item[], compare: (a: Item, b
 export function groupedBy<Item extends object>(
   keysOf: (item: Item) => readonly string[],
   compare: (a: Item, b: Item) => number,
-): (items: readonly Item[]) => ReadonlyMap<string, readonly Item[]> {
-  const groupsOf = (items: readonly Item[]) => {
+): (items: readonly Item[]) => Steps<ReadonlyMap<string, readonly Item[]>> {
+  const groupsOf = function* (items: readonly Item[]): Steps<Map<string, Item[]>> {
     const groups = new Map<string, Item[]>();
-    for (const item of items) {
+    for (const [at, item] of items.entries()) {
       for (const key of keysOf(item)) {
         const group = groups.get(key);
         if (group === undefined) groups.set(key, [item]);
         else group.push(item);
       }
+      if (at % itemsPerStep === 0) yield;
     }
     return groups;
   };
   const sorted = (group: Item[]) => sameList(group.sort(compare));
-  return derived<Item, ReadonlyMap<string, readonly Item[]>>(
-    (items) => new Map(Array.from(groupsOf(items), ([key, group]) => [key, sorted(group)])),
+  return derivedInSteps<Item, ReadonlyMap<string, readonly Item[]>>(
+    function* (items) {
+      const groups = new Map<string, readonly Item[]>();
+      for (const [key, group] of yield* groupsOf(items)) {
+        groups.set(key, sorted(group));
+        if (groups.size % itemsPerStep === 0 || group.length > itemsPerStep) yield;
+      }
+      return groups;
+    },
     (before, { removed, added }) => {
       const groups = new Map(before);
-      for (const [key, leaving] of groupsOf(removed)) {
+      for (const [key, leaving] of runToEnd(groupsOf(removed))) {
         const left = new Set(leaving);
         const group = (groups.get(key) ?? []).filter((item) => !left.has(item));
         if (group.length === 0) groups.delete(key);
         else groups.set(key, group);
       }
-      for (const [key, joining] of groupsOf(added)) {
+      for (const [key, joining] of runToEnd(groupsOf(added))) {
         groups.set(key, sorted([...(groups.get(key) ?? []), ...joining]));
       }
       return groups;

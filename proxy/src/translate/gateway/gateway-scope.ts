@@ -12,7 +12,7 @@ import type { ParentRef } from "../../api/http-route.ts";
 import type { ListenerSet } from "../../api/listener-set.ts";
 import { gatewayGroup, proxyGroup } from "../../api/names.ts";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
-import { type AnyRoute, type ResourceSet, routesOf } from "../../api/resource.ts";
+import { type AnyRoute, type Resource, type ResourceSet, routesOf } from "../../api/resource.ts";
 import type { Service } from "../../api/service.ts";
 import { groupedBy, pagesBy } from "@gatewayproxy/runtime/lists";
 import { KnownValues, memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
@@ -24,7 +24,7 @@ import { allowsSet } from "../listener/listener-sets.ts";
 import type { ListenerOwner, Reference } from "../reference/owner-references.ts";
 import { supportedKindsOf } from "../listener/listeners.ts";
 import { compareNames, nameKey } from "../index/object-names.ts";
-import { indexResources } from "../index/resource-index.ts";
+import { indexResources, prepareIndex } from "../index/resource-index.ts";
 import type { IsPermitted } from "../reference/reference-grants.ts";
 import { parentOf, permittedReferents, referencesOfPolicy, referencesOfRoute } from "../reference/references.ts";
 
@@ -61,40 +61,54 @@ export type ScopeOf = (gateway: GatewayName, options?: ScopeOptions) => Steps<Re
 
 /** Returns the scopes of several Gateways. It reads each resource once for all of them. */
 export function* gatewayScopes(resources: ResourceSet): Steps<ScopeOf> {
-  const index = indexReferrers(resources);
-  yield;
+  const index = yield* indexReferrers(resources);
+  yield* prepareIndex(resources);
   return (gateway, options = {}) => scopeIn(resources, index, gateway, options);
 }
 
-type ScopeIndex = ReturnType<typeof indexReferrers>;
+/** Resources by the objects to which they refer. */
+interface ScopeIndex {
+  readonly setsByParent: ReadonlyMap<string, readonly ListenerSet[]>;
+  readonly routesByParent: ReadonlyMap<string, readonly AnyRoute[]>;
+  readonly policiesByTarget: ReadonlyMap<string, readonly ProxyPolicy[]>;
+  readonly ownServices: ReadonlyMap<string, readonly Service[]>;
+  readonly tlsPolicies: ReadonlyMap<string, readonly BackendTlsPolicy[]>;
+}
 
-/** Returns the resources by the objects to which they refer. */
-function indexReferrers(resources: ResourceSet) {
+function* indexReferrers(resources: ResourceSet): Steps<ScopeIndex> {
   return {
-    setsByParent: setsByParent(resources.ListenerSet),
-    routesByParent: routesByParent(routesOf(resources)),
-    policiesByTarget: policiesByTarget(resources.ProxyPolicy),
-    ownServices: ownServices(resources.Service),
-    tlsPolicies: tlsPoliciesByService(resources.BackendTLSPolicy),
+    setsByParent: yield* setsByParent(resources.ListenerSet),
+    routesByParent: yield* routesByParent(routesOf(resources)),
+    policiesByTarget: yield* policiesByTarget(resources.ProxyPolicy),
+    ownServices: yield* ownServices(resources.Service),
+    tlsPolicies: yield* tlsPoliciesByService(resources.BackendTLSPolicy),
   };
 }
 
-const setsByParent = groupedBy((set: ListenerSet) => [parentOf(set) ?? ""], compareNames);
-const routesByParent = groupedBy(
-  (route: AnyRoute) => [...new Set(parentsOf(route).map(({ key }) => key))],
-  compareNames,
-);
-const policiesByTarget = groupedBy((policy: ProxyPolicy) => [...new Set(targetsOf(policy))], compareNames);
-const ownServices = groupedBy(
-  ({ metadata }: Service) => [`${metadata.namespace} ${metadata.labels[gatewayNameLabel] ?? ""}`],
-  compareNames,
-);
-const tlsPoliciesByService = groupedBy(
-  ({ metadata, spec }: BackendTlsPolicy) => [
-    ...new Set(spec.targetRefs.map(({ name }) => `${metadata.namespace}/${name}`)),
-  ],
-  compareNames,
-);
+/** Groups resources by names. An object of which the names cannot be computed does not affect others (`ObjectErrors`). */
+function byNames<Item extends Resource & Parameters<typeof compareNames>[0]>(
+  namesOf: (item: Item) => readonly string[],
+): (items: readonly Item[]) => Steps<ReadonlyMap<string, readonly Item[]>> {
+  const grouped = groupedBy(namesOf, compareNames);
+  return function* (items) {
+    try {
+      return yield* grouped(items);
+    } catch (error) {
+      yield* eachObject(items, itself, namesOf);
+      throw error;
+    }
+  };
+}
+
+const setsByParent = byNames((set: ListenerSet) => [parentOf(set) ?? ""]);
+const routesByParent = byNames((route: AnyRoute) => [...new Set(parentsOf(route).map(({ key }) => key))]);
+const policiesByTarget = byNames((policy: ProxyPolicy) => [...new Set(targetsOf(policy))]);
+const ownServices = byNames(({ metadata }: Service) => [
+  `${metadata.namespace} ${metadata.labels[gatewayNameLabel] ?? ""}`,
+]);
+const tlsPoliciesByService = byNames(({ metadata, spec }: BackendTlsPolicy) => [
+  ...new Set(spec.targetRefs.map(({ name }) => `${metadata.namespace}/${name}`)),
+]);
 const pagesOfRoutes = pagesBy<AnyRoute>(({ kind, metadata }) => routeKey(kind, metadata));
 
 function* scopeIn(

@@ -11,6 +11,7 @@ import { gatewayOwnership, type Ownership } from "../gateway/gateway-classes.ts"
 import { groupedBy, type Pages, pagesBy, sortedBy } from "@gatewayproxy/runtime/lists";
 import { memoised, sameList } from "@gatewayproxy/runtime/memoised";
 import { routeKey, routeKinds } from "@gatewayproxy/runtime/route-key";
+import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import { type IsPermitted, referencePermissions } from "../reference/reference-grants.ts";
 import { type NamespaceLabels, namespaceLabels } from "./namespaces.ts";
 import { compareAges, compareNames, indexedByName, nameKey, sortByName } from "./object-names.ts";
@@ -52,6 +53,16 @@ function sharedLists(resources: ResourceSet): ResourceSet {
   return Object.fromEntries(lists) as ResourceSet;
 }
 
+/** Builds the lookups of kinds with thousands of objects, in a step or more for each. */
+export function* prepareIndex(resources: ResourceSet): Steps<void> {
+  const index = indexResources(resources);
+  yield* slicesIn(index.resources.EndpointSlice);
+  for (const build of [() => index.services, () => index.backends, () => index.routes]) {
+    build();
+    yield;
+  }
+}
+
 /** Lookups of one kind, which stay as long as no object of the kind changes. */
 const servicesIn = indexedByName<Service>();
 const backendsIn = indexedByName<Backend>();
@@ -88,7 +99,7 @@ class LazyIndex implements ResourceIndex {
   }
 
   get slices(): ResourceIndex["slices"] {
-    return slicesIn(this.resources.EndpointSlice);
+    return runToEnd(slicesIn(this.resources.EndpointSlice));
   }
 
   get routes(): ResourceIndex["routes"] {
