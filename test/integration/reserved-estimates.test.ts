@@ -2,11 +2,13 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { connect } from "node:net";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import type { TestGateway } from "../support/gateway.ts";
 import { ask, bodyOf, HeldProvider, overload, stream } from "../support/held-provider.ts";
 import { loadEncoding, tokensOf } from "../../proxy/src/llm/tokens/serve-tokens.ts";
+import { type FromTokenThread, TokenCounter, type ToTokenThread } from "../../proxy/src/llm/tokens/token-counter.ts";
 import { startGatewayTo } from "../support/llm-gateway.ts";
 import { startTokenCounter } from "../support/token-counter.ts";
 
@@ -198,6 +200,7 @@ describe("the prompt", () => {
   }
 
   const entry = "{ tokens: 100000, unit: Hours, reserve: Estimate }";
+  const encodingLoaded: FromTokenThread = { kind: "loaded", encoding: "o200k_base" };
 
   test("is counted by the tokens of a known model, and by its bytes for others", async () => {
     const served = await serveCounted(entry);
@@ -222,5 +225,41 @@ describe("the prompt", () => {
     const messages = [{ role: "user", content: "word ".repeat(60_000) }];
     const body = JSON.stringify({ model: "gpt-4o", max_tokens: 100, messages });
     expect(await holdOf(served, body)).toBe(Math.ceil(body.length / 4) + 100);
+  });
+
+  test("of clients that send more than the thread counts waits for it up to a bound", async () => {
+    const held: ToTokenThread[] = [];
+    const clock = new FakeClock();
+    let loaded: (() => void) | undefined;
+    const tokens = new TokenCounter(clock, () => ({
+      postMessage: (message) => void held.push(message),
+      on: (event: "message" | "close", listener: never) => {
+        if (event === "message") loaded = () => (listener as (message: FromTokenThread) => void)(encodingLoaded);
+      },
+      close: () => undefined,
+    }));
+    // Starts the thread.
+    tokens.count("o200k_base", Buffer.from("{}"), () => undefined);
+    loaded?.();
+    const denying = "{ tokens: 10, unit: Hours, reserve: Estimate }";
+    const { port } = await startBackend();
+    const gateway = await startGatewayTo("openai", port, [denying], "", "", { tokens });
+    const bytesHeld = () => held.reduce((sum, each) => sum + (each.kind === "count" ? each.body.length : 0), 0);
+    const send = async (length: number): Promise<void> => {
+      const body = JSON.stringify({ model: "gpt-4o", messages: [{ role: "user", content: "x".repeat(length) }] });
+      const before = held.length;
+      const asked = fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body });
+      let isOver = false;
+      void asked.finally(() => (isOver = true));
+      await vi.waitFor(() => expect(isOver || held.length > before).toBe(true), { interval: 1 });
+      // The longest time that a request waits for the thread.
+      clock.advance(100);
+      await (await asked).text();
+    };
+    for (let request = 0; request < 40; request++) await send(250_000);
+    expect(bytesHeld()).toBeLessThanOrEqual(1_048_576);
+    for (let request = 0; request < 100; request++) await send(10);
+    expect(held.length).toBeLessThanOrEqual(1 + 64);
+    expect(gateway.records).toHaveLength(140);
   });
 });

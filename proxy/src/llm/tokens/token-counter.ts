@@ -26,8 +26,12 @@ type Port = TokenPort<ToTokenThread, FromTokenThread>;
 export const maxCountedBytes = 262_144;
 /** Longest time that a request waits, in ms. */
 const maxWaitMs = 100;
-/** Requests that wait at one time. Others do without. */
-const maxWaiting = 64;
+/**
+ * Requests that the thread has not counted yet, and the bytes of their bodies. Those whose wait has ended are among them, since a
+ * message cannot be taken back. Further requests do without.
+ */
+const maxUncounted = 64;
+const maxUncountedBytes = 4 * maxCountedBytes;
 /** The time before a thread that has ended is connected again, in ms. */
 const reconnectMs = 10_000;
 
@@ -41,6 +45,9 @@ export class TokenCounter {
   readonly #clock: Clock;
   readonly #connect: () => Port;
   readonly #waiting = new Map<number, Waiting>();
+  /** The bytes of the bodies that the thread has not counted yet, by request. */
+  readonly #uncounted = new Map<number, number>();
+  #uncountedBytes = 0;
   readonly #requested = new Set<Encoding>();
   readonly #loaded = new Set<Encoding>();
   #port: Port | undefined;
@@ -61,13 +68,15 @@ export class TokenCounter {
    */
   count(encoding: Encoding, body: Buffer, done: (tokens: number | undefined) => void): void {
     const port = this.#portFor(encoding);
-    if (port === undefined || body.length > maxCountedBytes || this.#waiting.size >= maxWaiting) {
+    if (port === undefined || body.length > maxCountedBytes || !this.#hasRoomFor(body.length)) {
       done(undefined);
       return;
     }
     const id = ++this.#lastId;
     const timer = this.#clock.setTimer(maxWaitMs, () => this.#end(id, undefined));
     this.#waiting.set(id, { done, timer });
+    this.#uncounted.set(id, body.length);
+    this.#uncountedBytes += body.length;
     const copy = new Uint8Array(body);
     port.postMessage({ kind: "count", id, encoding, body: copy }, [copy.buffer]);
   }
@@ -75,6 +84,10 @@ export class TokenCounter {
   /** Ends the connection. The tokens of requests that wait are then not known. */
   close(): void {
     this.#port?.close();
+  }
+
+  #hasRoomFor(bytes: number): boolean {
+    return this.#uncounted.size < maxUncounted && this.#uncountedBytes + bytes <= maxUncountedBytes;
   }
 
   /** Returns the port if the thread has loaded the encoding. */
@@ -93,7 +106,7 @@ export class TokenCounter {
     this.#port = port;
     port.on("message", (message) => {
       if (message.kind === "loaded") this.#loaded.add(message.encoding);
-      else this.#end(message.id, message.tokens);
+      else this.#counted(message.id, message.tokens);
     });
     port.on("close", () => this.#ended());
     return port;
@@ -104,7 +117,15 @@ export class TokenCounter {
     this.#endedMs = this.#clock.monotonicMs();
     this.#requested.clear();
     this.#loaded.clear();
+    this.#uncounted.clear();
+    this.#uncountedBytes = 0;
     for (const id of [...this.#waiting.keys()]) this.#end(id, undefined);
+  }
+
+  #counted(id: number, tokens: number | undefined): void {
+    this.#uncountedBytes -= this.#uncounted.get(id) ?? 0;
+    this.#uncounted.delete(id);
+    this.#end(id, tokens);
   }
 
   #end(id: number, tokens: number | undefined): void {

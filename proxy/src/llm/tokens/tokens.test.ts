@@ -168,7 +168,7 @@ describe("the counter of a worker", () => {
     expect(result).toEqual([7]);
   });
 
-  test("lets a request wait for 100 ms, and 64 at one time", () => {
+  test("lets a request wait for 100 ms, and 64 until they are counted", () => {
     const { ask, receive, clock } = connect();
     ask();
     receive({ kind: "loaded", encoding: "o200k_base" });
@@ -176,8 +176,26 @@ describe("the counter of a worker", () => {
     expect(results.filter((each) => each.length > 0)).toHaveLength(1);
     clock.advance(100);
     expect(results.every((each) => each.length === 1)).toBe(true);
+    expect(ask()).toEqual([undefined]);
     receive({ kind: "counted", id: 1, tokens: 7 });
     expect(results[0]).toEqual([undefined]);
+    expect(ask()).toEqual([]);
+  });
+
+  test("has room again for long bodies when the thread has counted one, or has ended", () => {
+    const { ask, receive, counter, clock } = connect();
+    ask();
+    receive({ kind: "loaded", encoding: "o200k_base" });
+    const longest = Buffer.alloc(maxCountedBytes);
+    const isSent = () => ask(longest).length === 0;
+    expect(Array.from({ length: 5 }, isSent)).toEqual([true, true, true, true, false]);
+    receive({ kind: "counted", id: 2, tokens: 7 });
+    expect([isSent(), isSent()]).toEqual([true, false]);
+    counter.close();
+    clock.advance(10_000);
+    ask();
+    receive({ kind: "loaded", encoding: "o200k_base" });
+    expect(isSent()).toBe(true);
   });
 
   test("does not count longer bodies", () => {
