@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import { startGatewayTo } from "../support/llm-gateway.ts";
 import { zstdFrame } from "../support/zstd-frame.ts";
@@ -347,38 +347,42 @@ describe("a copy of an earlier response", () => {
   });
 });
 
-describe("a request whose attempts time out is charged once", () => {
-  /** @param responses whether each attempt gets a response. */
-  async function retry(responses: readonly boolean[]) {
-    const waiting: (() => void)[] = [];
-    let attempts = 0;
-    const { port } = await startBackend((request, response) => {
+/** What an attempt gets: a response with a usage, an error, a reset, or nothing until it times out. */
+type AttemptEnd = "usage" | "error" | "reset" | "timeout";
+
+describe("each attempt that a provider may bill is charged", () => {
+  async function retry(...ends: readonly AttemptEnd[]) {
+    let received = 0;
+    const { port, requests } = await startBackend((request, response) => {
       if (request.url === "/nothing") {
         response.end("{}");
-      } else {
-        const hasResponse = responses[attempts++] ?? false;
-        request.resume().on("end", () => {
-          if (hasResponse) response.end(JSON.stringify({ usage: { total_tokens: 33 } }));
-          for (const resolve of waiting.splice(0)) resolve();
-        });
+        return;
       }
+      request.resume().on("end", () => {
+        const end = ends[received++];
+        if (end === "usage") response.end(JSON.stringify({ usage: { total_tokens: 33 } }));
+        else if (end === "error") response.writeHead(400).end();
+        else if (end === "reset") request.socket.destroy();
+      });
     });
     const backend = `
 apiVersion: gatewayproxy.dev/v1alpha1
 kind: Backend
 metadata: { name: llm, namespace: default }
-spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${port} } }
+spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${port}, otherEndpoints: Allow } }
 `;
     const rule = `{ backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }], timeouts: { request: 60s, backendRequest: 1s }, retry: { attempts: 2, backoff: 100ms } }`;
     const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", [`{ tokens: ${tokenLimit}, unit: Hours }`]);
     const gateway = await startGateway(manifests(gatewayManifest(), backend, routeManifest("chat", [rule]), policy));
     const reply = fetch(`${gateway.url()}/generate`, { method: "POST", body: prompt });
-    for (const hasResponse of responses) {
-      await new Promise<void>((resolve) => waiting.push(resolve));
-      if (hasResponse) break;
-      gateway.clock.advance(1_000);
-      // The wait before the next attempt, which doubles.
-      gateway.clock.advance(200);
+    for (const [at, end] of ends.entries()) {
+      const arrives = () => {
+        // The wait before the next attempt, which doubles.
+        if (requests.length <= at) gateway.clock.advance(5);
+        expect(received).toBe(at + 1);
+      };
+      await vi.waitFor(arrives, { interval: 1, timeout: 10_000 });
+      if (end === "timeout") gateway.clock.advance(1_000);
     }
     const { status, headers } = await reply;
     const { headers: later } = await fetch(`${gateway.url()}/nothing`);
@@ -386,11 +390,22 @@ spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${port} } }
     return { status, sent: used(headers), charged: used(later) };
   }
 
-  test("by the usage of the last attempt", async () => {
-    expect(await retry([false, false, true])).toMatchObject({ status: 200, charged: 33 });
+  test.each<readonly [charged: number, status: number, ends: readonly AttemptEnd[]]>([
+    [33, 200, ["usage"]],
+    [100 + 33, 200, ["timeout", "usage"]],
+    [100 + 100 + 33, 200, ["timeout", "timeout", "usage"]],
+    [100 + 100 + 33, 200, ["reset", "timeout", "usage"]],
+    [100 + 100, 400, ["timeout", "reset", "error"]],
+    [100, 400, ["timeout", "error"]],
+  ])("%i tokens with the status %i after %j", async (charged, status, ends) => {
+    expect(await retry(...ends)).toMatchObject({ status, charged });
   });
 
-  test("by one estimate if no attempt gets a response, and the headers show it", async () => {
-    expect(await retry([false, false, false])).toEqual({ status: 504, sent: 100, charged: 100 });
+  test("by its estimate if it gets no response, and the headers show it", async () => {
+    expect(await retry("timeout", "timeout", "timeout")).toEqual({ status: 504, sent: 300, charged: 300 });
+  });
+
+  test("except a reset without a further attempt", async () => {
+    expect(await retry("timeout", "reset", "reset")).toEqual({ status: 502, sent: 200, charged: 200 });
   });
 });

@@ -28,7 +28,10 @@ export class AttemptHistory {
     return this.#tried.length - this.#moves;
   }
 
-  /** Whether an attempt has timed out whose backend may have worked all the time, so that its cost is estimated. */
+  /**
+   * Whether an attempt has timed out whose backend may have worked all the time, so that its cost is estimated. Attempts before a
+   * retry that was charged do not count.
+   */
   get hasTimedOut(): boolean {
     return this.#hasTimedOut;
   }
@@ -55,6 +58,11 @@ export class AttemptHistory {
   /** The next attempt continues this one at another provider. */
   addMove(): void {
     this.#moves++;
+  }
+
+  /** What was attempted up to now has been charged. */
+  addCharge(): void {
+    this.#hasTimedOut = false;
   }
 
   /** The attempt got a response that is not forwarded: it is retried, or another provider gets the request. */

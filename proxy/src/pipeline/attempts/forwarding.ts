@@ -1,7 +1,8 @@
 /**
  * Forwards a request to its backend, and the response to the client: attempts at endpoints, one after the other, until the
- * response of one of them is forwarded (`response-relay.ts`) or none is left (`retry-rules.ts`). Limits do not see retries: a
- * request is charged once.
+ * response of one of them is forwarded (`response-relay.ts`) or none is left (`retry-rules.ts`). A request counts once,
+ * however many attempts it needs. Its tokens are those of the last attempt, and an estimate for each attempt that was retried although
+ * its LLM provider may bill it.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { FieldList } from "@gatewayproxy/http/ports";
@@ -10,6 +11,7 @@ import { forwardedTrailers } from "../../filters/request-trailers.ts";
 import type { ApiKeySource } from "../../ir/authentication.ts";
 import type { RefundCause } from "../../ir/limit.ts";
 import type { RetryPolicy } from "../../ir/snapshot.ts";
+import type { TokenUsage } from "../../ir/usage.ts";
 import type { Downstream } from "../../listen/downstream.ts";
 import type { StreamedError } from "../../llm/provider-error.ts";
 import type { OutputMeans } from "../output-means.ts";
@@ -130,6 +132,8 @@ export class Forwarding implements RelayOwner, TrailerSelection {
   #silenceTimer: Timer | undefined;
   /** The request has left an attempt that its provider may bill, although no response shows its cost. */
   #mayHaveCost = false;
+  /** The estimated usage of the attempts that were retried and that a provider may bill. */
+  #left: TokenUsage | undefined;
   /** The response of the latest attempt; undefined before the first one. */
   #relay: ResponseRelay | undefined;
   /** The latest attempt; undefined before the first one. */
@@ -185,7 +189,7 @@ export class Forwarding implements RelayOwner, TrailerSelection {
     this.#stop();
     const relay = this.#relay;
     if (relay?.cutOff(reply.reason) === true) return;
-    if (mayHaveCost) relay?.settle("cutShort", nothingMore);
+    relay?.settle(mayHaveCost ? "cutShort" : "whole", nothingMore);
     this.#options.reply(reply);
   }
 
@@ -312,9 +316,23 @@ export class Forwarding implements RelayOwner, TrailerSelection {
     if (this.#continueAfter(failure)) return;
     const decision = this.#retries.afterFailure(failure);
     this.#trace?.decided(failure.kind, decision);
-    if (decision.kind === "stop") this.#reply(upstreamFailed(failure));
-    else if (decision.waitMs === 0) this.#attemptOnce();
+    if (decision.kind === "stop") {
+      this.#reply(upstreamFailed(failure));
+      return;
+    }
+    this.#chargeLeft(failure);
+    if (decision.waitMs === 0) this.#attemptOnce();
     else this.#backOff(decision.waitMs);
+  }
+
+  /**
+   * An attempt is retried. Otherwise a client whose requests take too long would multiply what a provider bills, and be charged
+   * once. A request that moves to another provider does so once, and costs what that one reports.
+   */
+  #chargeLeft(failure: UpstreamFailure): void {
+    if (!mayBeBilled(failure) || this.#options.request.body?.waitsFor !== undefined) return;
+    this.#left = this.#relay?.costIfLeft() ?? this.#left;
+    this.#history.addCharge();
   }
 
   /** Moves the request to the next provider after a status. @returns false if it stays. */
@@ -337,7 +355,7 @@ export class Forwarding implements RelayOwner, TrailerSelection {
     if (failover === undefined) return false;
     failover.choice.onFailure(failure);
     if (failure.kind === "aborted" || failure.kind === "unsendable") return false;
-    const mayHaveCost = failure.kind === "timeout" || failure.kind === "reset";
+    const mayHaveCost = mayBeBilled(failure);
     if (!this.#canMoveOn(mayHaveCost)) return false;
     this.#mayHaveCost ||= mayHaveCost;
     this.#moveOn(failure.kind);
@@ -560,6 +578,7 @@ export class Forwarding implements RelayOwner, TrailerSelection {
       });
     return new ResponseUsage({
       ...{ record, reservation, request, ai: target.ai, outputMeans, client, isCounted, edit, onFirstToken },
+      before: this.#left,
     });
   }
 
@@ -588,10 +607,14 @@ export class Forwarding implements RelayOwner, TrailerSelection {
 
   #reply(reply: LocalReply): void {
     this.#stop();
-    // Once for all attempts, since the client gets at most one response.
-    if (this.#history.hasTimedOut) this.#relay?.settle("cutShort", nothingMore);
+    this.#relay?.settle(this.#history.hasTimedOut ? "cutShort" : "whole", nothingMore);
     this.#options.reply(reply);
   }
+}
+
+/** Whether a provider may bill an attempt that got no response. */
+function mayBeBilled({ kind }: UpstreamFailure): boolean {
+  return kind === "timeout" || kind === "reset";
 }
 
 /** Whether a provider with this status cannot respond now, while another one may. */

@@ -8,6 +8,7 @@ import { fieldOf } from "@gatewayproxy/http/fields";
 import type { Duplex } from "node:stream";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { HeaderEditor } from "../../filters/header-edits.ts";
+import type { TokenUsage } from "../../ir/usage.ts";
 import type { Downstream } from "../../listen/downstream.ts";
 import type { StreamedError } from "../../llm/provider-error.ts";
 import type { Ending } from "../../llm/usage-reader.ts";
@@ -420,6 +421,11 @@ export class ResponseRelay implements ResponseSink {
     // The rest for a client that has left was used nevertheless. After the end of a response there is none.
     this.#takeGathered();
     usage.settle(ending, done);
+  }
+
+  /** As `ResponseUsage.costIfLeft`. */
+  costIfLeft(): TokenUsage | undefined {
+    return this.#options.usage?.costIfLeft();
   }
 
   /** Forwards the bytes of this turn, after the head if it is still held, unless the response is complete. */

@@ -1,13 +1,14 @@
 /**
  * The usage of a response to one attempt: reads it from the bytes that pass, takes an event that the client did not ask for out
- * of a stream, and charges the limits once, whatever becomes of the attempt.
+ * of a stream, and charges the limits once, whatever becomes of the attempt. The usage of earlier attempts is charged with it.
  */
 import { fieldOf } from "@gatewayproxy/http/fields";
 import type { AiBackend } from "../../ir/snapshot.ts";
-import type { UsageOutcome } from "../../ir/usage.ts";
+import type { TokenUsage, UsageOutcome } from "../../ir/usage.ts";
 import { generatesNothing, type ProviderTarget } from "../../llm/charging.ts";
 import type { OutputMeans } from "../output-means.ts";
 import { withCost } from "../../llm/price.ts";
+import { sumOfUsages } from "../../llm/usage-sum.ts";
 import { type UsageEdit, UsageEventFilter } from "../../llm/usage-event-filter.ts";
 import { usageOfFields } from "../../llm/usage-fields.ts";
 import {
@@ -36,6 +37,8 @@ export interface ResponseUsageOptions {
   readonly isCounted: boolean;
   /** The provider that responds, whose prices apply; undefined for any other backend. */
   readonly ai: AiBackend | undefined;
+  /** The usage of earlier attempts; undefined if they cost nothing. */
+  readonly before: TokenUsage | undefined;
   /** Learns from the usage; undefined if no limit reserves estimates. */
   readonly outputMeans: OutputMeans | undefined;
   /** What becomes of the usage event of a stream; undefined if the client gets it. */
@@ -174,16 +177,36 @@ export class ResponseUsage {
     return estimateOfRequest(bytesForEstimate(record));
   }
 
+  /**
+   * Returns the usage of this attempt and of those before it, if the request leaves it for another one. Its provider may bill it, so it is
+   * estimated.
+   */
+  costIfLeft(): TokenUsage | undefined {
+    const { before } = this.#options;
+    const estimate = this.#estimateOfRequest();
+    return estimate?.kind === "counted" ? sumOfUsages(before, this.#priced(estimate.usage)) : before;
+  }
+
+  #priced(usage: TokenUsage): TokenUsage {
+    const { record, ai } = this.#options;
+    const priced = withCost(usage, ai, record.clientModel);
+    record.isUnpriced ||= ai?.prices !== undefined && priced.cost === undefined;
+    return priced;
+  }
+
   #conclude(outcome: UsageOutcome | undefined): void {
-    const { record, reservation, ai, outputMeans } = this.#options;
+    const { record, reservation, before, outputMeans } = this.#options;
     this.#state = "settled";
+    let usage = before;
     if (outcome?.kind === "counted") {
-      record.usage = withCost(outcome.usage, ai, record.clientModel);
+      usage = sumOfUsages(before, this.#priced(outcome.usage));
       outputMeans?.learn(outcome.usage, record.requestModel);
-      record.isUnpriced = ai?.prices !== undefined && record.usage.cost === undefined;
-      reservation?.charge(record.usage);
-    } else if (outcome !== undefined) {
+    } else if (outcome !== undefined && before === undefined) {
       record.usageUnread = outcome.reason;
+    }
+    if (usage !== undefined) {
+      record.usage = usage;
+      reservation?.charge(usage);
     }
     for (const done of this.#onSettled.splice(0)) done();
   }
