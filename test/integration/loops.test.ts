@@ -1,5 +1,5 @@
 /** Routes whose backend is the Gateway itself: their requests end. */
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import {
   backendManifest,
@@ -69,4 +69,63 @@ test("listeners can be chained, and other names stay in the field", async () => 
   const response = await fetch(`${gateway.url()}/1`, { headers: { "cdn-loop": "other.example; v=1" } });
   expect(response.status).toBe(200);
   expect(backend.requests[0]?.headers["cdn-loop"]).toMatch(/^other\.example; v=1(?:, gateway-proxy-[0-9a-f]{8}){4}$/);
+});
+
+describe("a rate limit service that is a Gateway itself", () => {
+  const byAddress = "descriptors: [{ entries: [{ name: remote_address, expression: source.address }] }]";
+
+  /** A Gateway without routes, and a function that gives it a route with services at these ports. */
+  async function unlimited() {
+    const backend = await startBackend();
+    const gateway = await startGateway(gatewayManifest());
+    const { port } = new URL(gateway.url());
+    const limitBy = (...ports: readonly string[]) =>
+      gateway.apply(
+        manifests(
+          gatewayManifest(),
+          backendManifest("b", backend.port),
+          routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]),
+          ...ports.map(
+            (each, at) => `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: { name: p${at}, namespace: default }
+spec:
+  targetRefs: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: r }]
+  traffic: { rateLimit: { global: { domain: d${at}, address: '127.0.0.1:${each}', ${byAddress} } } }
+`,
+          ),
+        ),
+      );
+    return { backend, gateway, port, limitBy };
+  }
+
+  const rejected = { status: 200, grpcStatus: 2, reason: "LoopDetected", attempts: 0 };
+
+  test("gets one call for each limit, which it rejects", async () => {
+    const { gateway, port, limitBy, backend } = await unlimited();
+    await limitBy(port, port, port);
+    expect((await fetch(gateway.url())).status).toBe(200);
+    expect(gateway.records).toMatchObject([rejected, rejected, rejected, { status: 200, attempts: 1 }]);
+    expect(backend.requests).toHaveLength(1);
+  });
+
+  test("rejects calls of another Gateway, too", async () => {
+    const [one, other] = [await unlimited(), await unlimited()];
+    await one.limitBy(other.port);
+    await other.limitBy(one.port);
+    expect((await fetch(one.gateway.url())).status).toBe(200);
+    expect(one.gateway.records).toMatchObject([{ status: 200, attempts: 1 }]);
+    expect(other.gateway.records).toMatchObject([rejected]);
+  });
+
+  test("serves them where no service decides over them", async () => {
+    const [one, other] = [await unlimited(), await unlimited()];
+    await one.limitBy(other.port);
+    await other.limitBy();
+    await (await fetch(one.gateway.url())).text();
+    expect(other.backend.requests.map(({ headers }) => headers["cdn-loop"])).toEqual([
+      expect.stringMatching(/^gateway-proxy; rate-limit, gateway-proxy-[0-9a-f]{8}$/),
+    ]);
+  });
 });

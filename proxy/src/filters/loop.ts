@@ -38,6 +38,16 @@ export function isMirrored(field: string, name: string): boolean {
   return membersOf(field, name).some((parameters) => parameters.some((each) => each.trim().toLowerCase() === mirrored));
 }
 
+/**
+ * Whether a request is a call of some Gateway to a rate limit service (`policy/ratelimit/global/grpc/marked-client.ts`). A rule that
+ * would call a service for it rejects it, since a service that leads to a Gateway would multiply such calls.
+ */
+export function isLimitCall(field: string): boolean {
+  return membersOf(field, "gateway-proxy").some((parameters) =>
+    parameters.some((each) => each.trim().toLowerCase() === "rate-limit"),
+  );
+}
+
 function passesOf(field: string, name: string): number {
   return membersOf(field, name).length;
 }

@@ -216,6 +216,12 @@ export const mirrorLoopDetected: LocalReply = {
   reason: "LoopDetected",
   body: "the request comes back to a rule of this gateway that mirrors, and the gateway has mirrored it already",
 };
+/** `CDN-Loop` (RFC 8586) shows a call to a rate limit service, for which the rule would call one again. */
+export const limitLoopDetected: LocalReply = {
+  status: 508,
+  reason: "LoopDetected",
+  body: "the request is a call to a rate limit service, and a global limit of this route would call one for it",
+};
 /** A rate limit service is unavailable, and the policy fails closed. */
 export const limitUnavailable: LocalReply = {
   status: 503,

@@ -2,6 +2,7 @@
  * Calls the rate limit services of the rule's global limits, or uses their fallback. A request that they deny gets its local
  * units back.
  */
+import { isLimitCall, loopField } from "../../filters/loop.ts";
 import type { GlobalLimitsDecision, GlobalReport } from "../../policy/ratelimit/global/global-limiter.ts";
 import type { CallWatcher } from "../../policy/ratelimit/global/call-watcher.ts";
 import type { UnavailableCause } from "../../policy/ratelimit/decision.ts";
@@ -9,7 +10,13 @@ import type { ShownLimit } from "../../policy/ratelimit/shown-limit.ts";
 import type { RequestTrace } from "../../telemetry/trace/request-trace.ts";
 import { callLines } from "../limit-call-lines.ts";
 import { callSpans } from "../limit-call-spans.ts";
-import { costTooCostly, limitUnavailable, limitValueTooLong, modelUnpriced } from "../local-replies.ts";
+import {
+  costTooCostly,
+  limitLoopDetected,
+  limitUnavailable,
+  limitValueTooLong,
+  modelUnpriced,
+} from "../local-replies.ts";
 import { RequestReservation } from "../request-reservation.ts";
 import { limitView, type Stage, type StagedRequest, type StageResult } from "../stage.ts";
 import { globalPolicy, severityOf } from "../trace-messages.ts";
@@ -21,6 +28,7 @@ export const globalLimits: Stage = {
     const { services, rule } = request;
     const limits = rule.globalLimits;
     if (limits === undefined) return "continue";
+    if (isLimitCall(loopField(request.downstream.head.rawHeaders))) return request.reply(limitLoopDetected);
     const view = limitView(request);
     const startMs = services.clock.monotonicMs();
     return request.wait<GlobalLimitsDecision>({

@@ -18,6 +18,7 @@ import {
   callFailure,
   type FailureCause,
 } from "@gatewayproxy/grpc/client/unary-client";
+import { markedClient } from "./grpc/marked-client.ts";
 import type { Endpoints, UnaryClient } from "./grpc/unary-client.ts";
 
 /** The methods of a service; the last two are Limitador's own. */
@@ -104,6 +105,7 @@ const breakerIsOpen = callFailure("unavailable", "the circuit breaker is open");
 /** The client of one worker for one rate limit service. */
 export class ServiceClient {
   readonly #options: ServiceClientOptions;
+  readonly #client: UnaryClient;
   readonly #breaker: CircuitBreaker;
   readonly #charges: ChargeDelivery;
   /** A charge has been the probe since the breaker last changed. */
@@ -122,6 +124,7 @@ export class ServiceClient {
   constructor(options: ServiceClientOptions) {
     const { key, clock, observer } = options;
     this.#options = options;
+    this.#client = markedClient(options.client);
     this.#sinceMs = clock.nowMs();
     this.#breaker = new CircuitBreaker({
       clock,
@@ -156,7 +159,7 @@ export class ServiceClient {
   /** Sets the endpoints of the service. */
   update(endpoints: Endpoints): void {
     this.#identity = undefined;
-    this.#options.client.update(endpoints);
+    this.#client.update(endpoints);
   }
 
   /**
@@ -264,10 +267,10 @@ export class ServiceClient {
 
   /** Closes the client: sends nothing any more. */
   close(): void {
-    const { client, observer, key } = this.#options;
+    const { observer, key } = this.#options;
     this.#breaker.close();
     this.#charges.close();
-    client.close();
+    this.#client.close();
     observer.retired(key);
   }
 
@@ -286,7 +289,7 @@ export class ServiceClient {
   }
 
   #checkHealth(): void {
-    this.#options.client.call(healthPath, noService, healthTimeoutMs, (outcome) => {
+    this.#client.call(healthPath, noService, healthTimeoutMs, (outcome) => {
       const error = healthError(outcome);
       if (error !== undefined) this.#lastError = { message: error, atMs: this.#options.clock.nowMs() };
       this.#breaker.healthChecked(error);
@@ -298,7 +301,7 @@ export class ServiceClient {
     if (this.#identity !== undefined) return;
     const identification: { known?: ServiceIdentity | undefined } = {};
     this.#identity = identification;
-    identification.known = await identifyService(this.#options.client);
+    identification.known = await identifyService(this.#client);
     // The next read of the state identifies it again.
     if (identification.known === undefined && this.#identity === identification) this.#identity = undefined;
   }
@@ -334,7 +337,7 @@ export class ServiceClient {
       // The caller waits only for this.
       done(response);
     };
-    this.#options.client.call(path, message, timeoutMs, onEnd, fields);
+    this.#client.call(path, message, timeoutMs, onEnd, fields);
   }
 
   #recordOutcome(response: ServiceOutcome, startMs: number, timeoutMs: number, isDecision: boolean): void {
