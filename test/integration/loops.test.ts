@@ -71,6 +71,30 @@ test("listeners can be chained, and other names stay in the field", async () => 
   expect(backend.requests[0]?.headers["cdn-loop"]).toMatch(/^other\.example; v=1(?:, gateway-proxy-[0-9a-f]{8}){4}$/);
 });
 
+test("a request that returns by the providers of a Backend, or by retries, is not repeated", async () => {
+  const gateway = await startGateway(gatewayManifest());
+  const { port } = new URL(gateway.url());
+  const names = ["a", "b", "c", "d"];
+  const backend = (name: string, ai: string) => `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: ${name}, namespace: default }
+spec: { ai: { ${ai} } }
+`;
+  await gateway.apply(
+    manifests(
+      gatewayManifest(),
+      ...names.map((name) => backend(name, `provider: { openaiCompatible: {} }, host: 127.0.0.1, port: ${port}`)),
+      backend("all", `providers: [${names.map((name) => `{ backendRef: { name: ${name} } }`).join(", ")}]`),
+      routeManifest("r", [`{ retry: { codes: [500, 508], attempts: 3 }, backendRefs: [${backendRef("all")}] }`]),
+    ),
+  );
+  const body = JSON.stringify({ model: "m", messages: [] });
+  const response = await fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body });
+  expect(response.status).toBe(508);
+  expect(gateway.records).toHaveLength(5);
+});
+
 describe("a rate limit service that is a Gateway itself", () => {
   const byAddress = "descriptors: [{ entries: [{ name: remote_address, expression: source.address }] }]";
 

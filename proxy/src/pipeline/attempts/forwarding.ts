@@ -27,6 +27,7 @@ import type { BackendTarget } from "../compiled-rule.ts";
 import {
   backendOverloaded,
   type LocalReply,
+  loopDetected,
   noReadyEndpoint,
   providersOutOfQuota,
   upstreamFailed,
@@ -617,9 +618,9 @@ function mayBeBilled({ kind }: UpstreamFailure): boolean {
   return kind === "timeout" || kind === "reset";
 }
 
-/** Whether a provider with this status cannot respond now, while another one may. */
+/** Whether a provider with this status cannot respond now, while another one may. A loop ends with its first 508. */
 function movesRequests(status: number): boolean {
-  return status === 429 || status >= 500;
+  return status === 429 || (status >= 500 && status !== loopDetected.status);
 }
 
 function onAttemptTimeout(call: UpstreamCall, relay: ResponseRelay): void {

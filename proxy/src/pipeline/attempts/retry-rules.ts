@@ -15,6 +15,7 @@ import type { RetryPolicy } from "../../ir/snapshot.ts";
 import type { ConnectionTarget } from "../../upstream/connection.ts";
 import type { UpstreamFailure } from "../../upstream/failure.ts";
 import type { RetryBudget } from "../../upstream/retry-budget.ts";
+import { loopDetected } from "../local-replies.ts";
 import type { OutgoingRequest } from "../provider-request.ts";
 import type { AttemptHistory } from "./attempt-history.ts";
 import type { RequestDeadline } from "./request-deadline.ts";
@@ -64,9 +65,9 @@ export class RetryRules {
     if (policy !== undefined) budget.countRequest(clock.monotonicMs());
   }
 
-  /** Whether the policy retries a status. */
+  /** Whether the policy retries a status. A request that loops would be repeated at each pass, so a 508 ends it. */
   retries(status: number): boolean {
-    return this.#options.policy?.codes.includes(status) === true;
+    return status !== loopDetected.status && this.#options.policy?.codes.includes(status) === true;
   }
 
   /** Whether no other attempt can follow once the endpoint has the complete body. */
