@@ -1,7 +1,7 @@
 /** A backend with a host name: its endpoints are the current addresses of the name. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { backendRef, gatewayManifest, manifests, routeManifest, startGateway } from "../support/gateway.ts";
 import type { ResolvedName } from "@gatewayproxy/runtime/host-names";
 
@@ -102,4 +102,88 @@ test("requests for a name without an address get a 503", async () => {
   const ended = gateway.nextRecord();
   expect((await fetch(gateway.url())).status).toBe(503);
   expect(await ended).toMatchObject({ reason: "UpstreamConnectFailure", endpoint: "backend.example:80" });
+});
+
+describe("name servers of a tenant", () => {
+  const nameOf = (at: number): string => `b${at}.example`;
+
+  /** A Gateway with Backends of a namespace for several names, and one Backend of another namespace. */
+  async function serveNames(count: number, addressesOf: (host: string) => readonly string[]) {
+    const queries = new Map<string, number>();
+    const resolveName = (host: string): Promise<ResolvedName> => {
+      queries.set(host, (queries.get(host) ?? 0) + 1);
+      return Promise.resolve({ addresses: addressesOf(host), ttlMs: 0 });
+    };
+    const backend = (name: string, namespace: string, host: string) => `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: ${name}, namespace: ${namespace} }
+spec: { static: { host: ${host}, port: 80 } }
+`;
+    const rules = Array.from(
+      { length: count },
+      (_, at) => `{ matches: [{ path: { value: /${at} } }], backendRefs: [${backendRef(`b${at}`)}] }`,
+    );
+    const grant = `
+apiVersion: gateway.networking.k8s.io/v1beta1
+kind: ReferenceGrant
+metadata: { name: g, namespace: other }
+spec:
+  from: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: default }]
+  to: [{ group: gatewayproxy.dev, kind: Backend }]
+`;
+    const elsewhere = "{ group: gatewayproxy.dev, kind: Backend, namespace: other, name: own }";
+    const gateway = await startGateway(
+      manifests(
+        gatewayManifest(),
+        ...rules.map((_, at) => backend(`b${at}`, "default", nameOf(at))),
+        backend("own", "other", "own.example"),
+        grant,
+        routeManifest("r", [...rules.slice(0, 15), `{ backendRefs: [${elsewhere}] }`]),
+        ...Array.from({ length: Math.ceil((count - 15) / 16) }, (_, page) =>
+          routeManifest(`r${page}`, rules.slice(15 + page * 16, 31 + page * 16)),
+        ),
+      ),
+      { resolveName },
+    );
+    /** Lets a time pass, in which each query has its response. */
+    const pass = async (seconds: number): Promise<void> => {
+      for (let step = 0; step < seconds * 10; step++) {
+        gateway.clock.advance(100);
+        await new Promise(setImmediate);
+      }
+    };
+    await pass(1);
+    return { gateway, queries, pass };
+  }
+
+  const many = Array.from({ length: 6_000 }, (_, at) => `10.0.${Math.floor(at / 250)}.${at % 250}`);
+
+  test("add at most a thousand endpoints for a name, and are asked again as late as their addresses are many", async () => {
+    const { gateway, queries, pass } = await serveNames(1, (host) => (host === nameOf(0) ? many : ["192.0.2.1"]));
+    expect(gateway.dataPlane.endpoints()).toHaveLength(1_000 + 1);
+    queries.clear();
+    await pass(58);
+    expect(queries.get(nameOf(0))).toBeUndefined();
+    expect(queries.get("own.example")).toBeGreaterThan(50);
+    await pass(3);
+    expect(queries.get(nameOf(0))).toBe(1);
+  });
+
+  test("are asked 50 times a second for all names of a namespace, and others as their own TTL says", async () => {
+    const { queries, pass } = await serveNames(200, () => ["192.0.2.1"]);
+    queries.clear();
+    await pass(12);
+    const own = queries.get("own.example") ?? 0;
+    expect(own).toBeGreaterThan(10);
+    const all = [...queries.values()].reduce((sum, each) => sum + each, 0) - own;
+    expect(all).toBeGreaterThan(400);
+    expect(all).toBeLessThanOrEqual(12 * 50);
+  });
+
+  test("add at most 16,384 endpoints for all names of a namespace", async () => {
+    const { gateway, pass } = await serveNames(40, (host) => (host === "own.example" ? ["192.0.2.1"] : many));
+    await pass(62);
+    expect(gateway.dataPlane.endpoints()).toHaveLength(40 * Math.floor(16_384 / 40) + 1);
+  });
 });

@@ -15,6 +15,7 @@ import type { EndpointState } from "../ir/endpoint-state.ts";
 import { HealthChecks } from "./health-checks.ts";
 import type { ResolveName } from "@gatewayproxy/runtime/host-names";
 import { HostResolver } from "./host-resolver.ts";
+import type { NameBudget } from "./name-budget.ts";
 import { RetryBudget } from "./retry-budget.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
 import { tlsIdentity } from "../connect/tls-identity.ts";
@@ -27,6 +28,8 @@ export interface BackendOptions extends PoolOptions, UpstreamSettings {
   readonly random: () => number;
   /** Resolves the host names of endpoints. */
   readonly resolveName: ResolveName;
+  /** Bounds the work for the names of a namespace. */
+  readonly nameBudget: NameBudget;
   /** Receives changes of endpoints, ejections and failed checks. */
   readonly log: Logger;
 }
@@ -125,10 +128,12 @@ export class BackendHandle implements PoolOwner {
       name.close();
       this.#names.delete(host);
     }
-    const { clock, log, resolveName: resolve } = this.#options;
+    const { clock, log, nameBudget: budget, resolveName: resolve } = this.#options;
+    const onChange = (): void => this.#rebuild();
     for (const host of hosts) {
       if (this.#names.has(host)) continue;
-      this.#names.set(host, new HostResolver({ host, clock, resolve, log, onChange: () => this.#rebuild() }));
+      const { namespace } = backend;
+      this.#names.set(host, new HostResolver({ host, namespace, budget, clock, resolve, log, onChange }));
     }
     this.#rebuild();
   }

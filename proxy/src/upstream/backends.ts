@@ -11,6 +11,7 @@ import type { Backend, BackendKey } from "../ir/snapshot.ts";
 import { BackendHandle, type BackendOptions } from "./backend-handle.ts";
 import { ConnectionSweeper } from "./connection-sweeper.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
+import { NameBudget } from "./name-budget.ts";
 import { tlsIdentity } from "../connect/tls-identity.ts";
 
 interface Held {
@@ -31,8 +32,8 @@ export class Backends {
   #removed = new Set<BackendHandle>();
   readonly #upkeep: Timer;
 
-  constructor(options: Omit<BackendOptions, "sweeper">) {
-    this.#options = { ...options, sweeper: new ConnectionSweeper(options.clock) };
+  constructor(options: Omit<BackendOptions, "sweeper" | "nameBudget">) {
+    this.#options = { ...options, sweeper: new ConnectionSweeper(options.clock), nameBudget: new NameBudget() };
     this.#upkeep = options.clock.every(idleLookMs, () => {
       for (const { handle } of this.#held.values()) handle.closeIdle();
     });

@@ -3,6 +3,7 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { describe, expect, test } from "vitest";
 import type { ResolvedName } from "@gatewayproxy/runtime/host-names";
 import { HostResolver } from "./host-resolver.ts";
+import { NameBudget } from "./name-budget.ts";
 
 /** A resolver with queries that the test responds to. */
 function watch() {
@@ -19,7 +20,10 @@ function watch() {
         fail: () => settled(() => failed(new Error("no such name"))),
       });
     });
-  const name = new HostResolver({ log: silentLogger, host: "api.example", clock, resolve, onChange: () => changes++ });
+  const budget = new NameBudget();
+  const onChange = (): void => void changes++;
+  const own = { host: "api.example", namespace: "default" };
+  const name = new HostResolver({ ...own, log: silentLogger, budget, clock, resolve, onChange });
   return { name, clock, queries, changes: () => changes };
 }
 

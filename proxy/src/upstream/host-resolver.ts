@@ -5,18 +5,17 @@
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { ResolveName } from "@gatewayproxy/runtime/host-names";
-
-/** Bounds of the TTL. */
-const shortestTtlMs = 1_000;
-const longestTtlMs = 300_000;
-/** Interval after a failure. */
-const retryMs = 5_000;
+import type { NameBudget } from "./name-budget.ts";
 
 /** The host name, and the receiver of its addresses. */
 export interface HostResolverOptions {
   /** A DNS name. */
   readonly host: string;
-  /** Times the next query: after the TTL, within 1 s to 5 minutes, or 5 s after a failure. */
+  /** Of the backend. */
+  readonly namespace: string;
+  /** Decides when the next query is (after the TTL, within 1 s to 5 minutes, or 5 s after a failure), and how many addresses are used. */
+  readonly budget: NameBudget;
+  /** Times the next query. */
   readonly clock: Clock;
   /** Returns the addresses with their TTL, or rejects. */
   readonly resolve: ResolveName;
@@ -35,26 +34,34 @@ export class HostResolver {
 
   constructor(options: HostResolverOptions) {
     this.#options = options;
+    options.budget.add(options.namespace);
     void this.#ask();
   }
 
-  /** Sorted; empty until the first response. */
+  /** Sorted, as many as the budget permits; empty until the first response. */
   get addresses(): readonly string[] {
     return this.#addresses;
   }
 
   close(): void {
+    if (this.#isClosed) return;
     this.#isClosed = true;
+    this.#options.budget.delete(this.#options.namespace);
     this.#timer?.cancel();
   }
 
   async #ask(): Promise<void> {
-    const { host, clock, resolve, log } = this.#options;
+    const { host, namespace, budget, clock, resolve, log } = this.#options;
     const resolved = await resolve(host).catch((error: unknown) => {
-      log.debug({ host, err: error, retryMs }, "name not resolved; it is tried again");
+      log.debug(
+        { host, err: error, retryMs: budget.waitMs(namespace, undefined) },
+        "name not resolved; it is tried again",
+      );
+      return undefined;
     });
     if (this.#isClosed) return;
-    const ttlMs = resolved === undefined ? retryMs : Math.min(Math.max(resolved.ttlMs, shortestTtlMs), longestTtlMs);
+    const found = resolved && { ttlMs: resolved.ttlMs, addresses: resolved.addresses.length };
+    const ttlMs = budget.waitMs(namespace, found);
     this.#timer = clock.setTimer(ttlMs, () => void this.#ask());
     if (resolved === undefined) return;
     log.trace({ host, addresses: resolved.addresses, ttlMs }, "name resolved");
@@ -62,10 +69,10 @@ export class HostResolver {
   }
 
   #take(found: readonly string[]): void {
-    const addresses = [...new Set(found)].sort();
+    const { host, namespace, budget, log, onChange } = this.#options;
+    const addresses = [...new Set(found)].sort().slice(0, budget.maxAddresses(namespace));
     if (addresses.join() === this.#addresses.join()) return;
     this.#addresses = addresses;
-    const { host, log, onChange } = this.#options;
     log.debug({ host, addresses }, "addresses of a name changed");
     onChange();
   }

@@ -1,3 +1,4 @@
+import { symlinkSync } from "node:fs";
 import { chmod, lstat, mkdtemp, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +12,19 @@ async function newPath(): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), "blocks-"));
   onTestFinished(() => rm(directory, { recursive: true }));
   return join(directory, "file");
+}
+
+/** Puts a link at a path as soon as nothing is there, while the file system works on another thread. */
+function linkOnceFree(target: string, path: string): boolean {
+  for (let attempt = 0; attempt < 100; attempt++) {
+    try {
+      symlinkSync(target, path);
+      return true;
+    } catch {
+      // Something is there.
+    }
+  }
+  return false;
 }
 
 async function write(path: string, contents: readonly string[]): Promise<Buffer> {
@@ -55,6 +69,30 @@ describe("a file of blocks", () => {
     await chmod(path, 0o666);
     await write(path, blocks);
     expect((await stat(path)).mode & 0o777).toBe(0o600);
+  });
+
+  test("writes to no link that is put there while it is created", async () => {
+    let links = 0;
+    for (let run = 0; run < 20; run++) {
+      const [path, other] = [await newPath(), await newPath()];
+      await writeFile(other, "another program's");
+      await writeFile(path, "");
+      let isOver = false;
+      const created = BlockFile.create(path, text).then(
+        (file) => file.close(),
+        (error: unknown) => expect(error).toMatchObject({ code: "EEXIST" }),
+      );
+      void created.finally(() => (isOver = true));
+      let isLinked = false;
+      while (!isOver) {
+        isLinked ||= linkOnceFree(other, path);
+        await new Promise(setImmediate);
+      }
+      await created;
+      links += isLinked ? 1 : 0;
+      expect(await readFile(other, "utf8")).toBe("another program's");
+    }
+    expect(links).toBeGreaterThan(0);
   });
 
   test("that ends at any byte has the blocks before it", async () => {
