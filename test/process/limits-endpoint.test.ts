@@ -4,7 +4,14 @@ import { limitsSchema } from "@gatewayproxy/admin-api/limits";
 import { expect, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import { freePort } from "../support/free-port.ts";
-import { gatewayManifest, manifests, policyManifest, routeManifest } from "../support/gateway.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+} from "../support/gateway.ts";
 import { stateDirectory } from "../support/mortal-proxy.ts";
 import { type ProxyProcess, startProxy } from "../support/proxy-process.ts";
 
@@ -89,3 +96,32 @@ test("shows the directory of the counters: its path, its size and the last save"
   const without = await startProxy({ "all.yaml": gatewayManifest(await freePort()) });
   expect((await limitsOf(without)).state).toBeUndefined();
 }, 60_000);
+
+test("shows no key that a client has sent in a header of a policy, whatever its name", async () => {
+  const { port } = await startBackend();
+  const gatewayPort = await freePort();
+  const policy = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: ProxyPolicy
+metadata: { name: keys, namespace: default }
+spec:
+  targetRefs: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: r }]
+  traffic:
+    authentication: { apiKeys: { from: [{ header: x-customer }], secretRefs: [{ name: acme }] } }
+    rateLimit: { local: [{ requests: 5, unit: Hours, key: 'request.headers["x-customer"]' }] }
+`;
+  const secret = `
+apiVersion: v1
+kind: Secret
+metadata: { name: acme, namespace: default }
+stringData: { apiKey: key-of-acme }
+`;
+  const route = routeManifest("r", [`backendRefs: [${backendRef("b")}]`]);
+  const text = manifests(gatewayManifest(gatewayPort), backendManifest("b", port), route, policy, secret);
+  const proxy = await startProxy({ "all.yaml": text });
+  const response = await fetch(`http://127.0.0.1:${gatewayPort}/`, { headers: { "x-customer": "key-of-acme" } });
+  expect(response.status).toBe(200);
+  const { counters } = await limitsOf(proxy);
+  expect(counters).toMatchObject([{ used: 1, key: { isSecret: true } }]);
+  expect(JSON.stringify(counters)).not.toContain("key-of-acme");
+});

@@ -8,6 +8,7 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { Backoff } from "@gatewayproxy/runtime/backoff";
+import { setSecretNames } from "@gatewayproxy/runtime/redaction";
 import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
 import type { ConfigurationState, RejectedConfiguration } from "../admin/dump/input.ts";
 import type { InForceByKey } from "../api/parse-manifests.ts";
@@ -18,6 +19,7 @@ import { locateProblemsInSteps } from "../api/resource-problem.ts";
 import type { Statuses } from "../api/status.ts";
 import { assertSnapshot } from "../ir/assert-snapshot.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
+import { authenticationsOf, credentialHeadersOf } from "../authentication/credential-headers.ts";
 import type { BindFailure } from "../data-plane/data-plane.ts";
 import { changedStatusLines, type StatusLine } from "../status/conditions.ts";
 import { summaryOf } from "../status/summary.ts";
@@ -202,6 +204,7 @@ export class Configuration {
     const packed = await runInSlices(packSnapshot(next));
     if (!isSameFrame(packed.frame, this.#packed.frame)) {
       if (log.isLevelEnabled("debug")) log.debug(snapshotChanges(this.#current, next), "configuration changes");
+      setSecretNames(credentialHeadersOf(authenticationsOf(next)));
       this.#current = next;
       this.#packed = packed;
       this.#backoff.reset();

@@ -7,6 +7,7 @@ import type { Identities, Identity, PolicyOwner } from "../cel/identity.ts";
 import type { ApiKeySource, Authentication } from "../ir/authentication.ts";
 import type { ApiKeyTable, KnownApiKey } from "./api-key-table.ts";
 import { digestOnce } from "./credential-digest.ts";
+import { fieldsOf } from "./credential-headers.ts";
 import { bearerField, credentialIn } from "./credentials.ts";
 import { hasTokenForm, type TokenFault } from "./token.ts";
 import type { TokenResult } from "./token-cache.ts";
@@ -180,11 +181,6 @@ function conclude(
   if (authentication.mode === "Optional") return undefined;
   const { fault } = found;
   return { kind: "rejected", policy: authentication.policy, fault, challenges: challengesOf(authentication, fault) };
-}
-
-/** The fields of which a policy reads credentials. */
-export function fieldsOf({ issuers, apiKeys }: Authentication): readonly ApiKeySource[] {
-  return [...(issuers.length > 0 ? [bearerField] : []), ...(apiKeys?.from ?? [])];
 }
 
 const realm = 'realm="gateway"';

@@ -4,11 +4,12 @@
  */
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { addSecretNames } from "@gatewayproxy/runtime/redaction";
+import { setSecretNames } from "@gatewayproxy/runtime/redaction";
 import type { ApiKeys, Authentication, TokenIssuer } from "../ir/authentication.ts";
 import type { KeySetState } from "../ir/key-set-state.ts";
 import { ApiKeyTable } from "./api-key-table.ts";
-import { Authenticator, type CompiledAuthentication, fieldsOf } from "./authenticator.ts";
+import { Authenticator, type CompiledAuthentication } from "./authenticator.ts";
+import { credentialHeadersOf } from "./credential-headers.ts";
 import { fetchKeySet } from "./fetch-key-set.ts";
 import { FixedKeySet, type KeySet } from "./key-set.ts";
 import { type FetchOutcome, RemoteKeySet } from "./remote-key-set.ts";
@@ -43,12 +44,12 @@ export class Authenticators {
   }
 
   /** Begins to read the key sets of a snapshot, and ends reading others. Called before `compile`. */
-  prepare(all: Iterable<Authentication>): void {
+  prepare(all: readonly Authentication[]): void {
     const uris = new Set<string>();
     for (const authentication of all) {
       for (const { keys } of authentication.issuers) if (keys.kind === "uri") uris.add(keys.uri);
-      addSecretNames(fieldsOf(authentication).map(({ header }) => header));
     }
+    setSecretNames(credentialHeadersOf(all));
     for (const [uri, set] of this.#remote) {
       if (uris.has(uri)) continue;
       set.close();

@@ -9,10 +9,10 @@ import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules"
 import { type Logger, silentLogger } from "@gatewayproxy/runtime/log";
 import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { runInSlices } from "@gatewayproxy/runtime/steps";
+import { authenticationsOf } from "../authentication/credential-headers.ts";
 import { Authenticators } from "../authentication/authenticators.ts";
 import type { FetchOutcome } from "../authentication/remote-key-set.ts";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
-import type { Authentication } from "../ir/authentication.ts";
 import type { KeySetState } from "../ir/key-set-state.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { BackendKey, Bind, RouteRule, Snapshot } from "../ir/snapshot.ts";
@@ -300,7 +300,7 @@ export class DataPlane {
   async apply(snapshot: Snapshot): Promise<readonly BindFailure[]> {
     const backends = await runInSlices(this.#backends.reconcile(snapshot.backends));
     this.#rotations.beginSnapshot();
-    this.#authenticators.prepare(authenticationOf(snapshot));
+    this.#authenticators.prepare(authenticationsOf(snapshot));
     this.#globalLimiter.prepare(globalLimitsOf(snapshot), snapshot.backends);
     const shared = {
       backends,
@@ -587,22 +587,17 @@ function begin(exchange: Exchange, selection: RouteSelection): void {
   else throw new Error("a rule depends on the model of the request, which has been read");
 }
 
-/** Every authentication of a snapshot; one that several rules share comes several times. */
-function authenticationOf(snapshot: Snapshot): readonly Authentication[] {
-  return Array.from(rulesOf(snapshot), ({ authentication }) => authentication ?? []).flat();
-}
-
 /** Returns every global limit of a snapshot. One that several rules share is listed several times. */
 function globalLimitsOf(snapshot: Snapshot): readonly GlobalLimit[] {
   return Array.from(rulesOf(snapshot), ({ globalLimits }) => globalLimits ?? []).flat();
 }
 
-/** Yields the rules of a snapshot that have an authentication or a global limit. */
+/** Yields the rules of a snapshot that have a global limit. */
 function* rulesOf({ binds }: Snapshot): Generator<RouteRule> {
   for (const { listeners } of binds) {
     for (const { routes } of listeners) {
       for (const { rules } of routes) {
-        for (const rule of rules) if (rule.authentication !== undefined || rule.globalLimits !== undefined) yield rule;
+        for (const rule of rules) if (rule.globalLimits !== undefined) yield rule;
       }
     }
   }

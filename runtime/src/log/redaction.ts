@@ -58,22 +58,38 @@ const harmlessName =
   /^(?::?authority|sec-websocket-key|(?:total|input|output)tokens|access-control-.*|(?:x-)?statuscode)$/;
 
 /** Names of headers that the configuration says hold credentials, in lower case. */
-const configuredNames = new Set<string>();
-/** Bounds the memory of configured names. */
-const maxConfiguredNames = 1_024;
+let configuredNames: ReadonlySet<string> = new Set<string>();
+/** Names that were configured before, the latest ones last. */
+const formerNames = new Set<string>();
+/** Bounds the memory of former names. */
+const maxFormerNames = 1_024;
+/** The number of changes of the names. */
+let namesVersion = 0;
 
 /**
- * Makes values with these names secrets in this thread. They stay so, since clients send a credential for longer than the
- * configuration names its header.
+ * Makes values with these names secrets in this thread, in place of those of the last call. Those stay secrets as well, up to a
+ * number, since clients send a credential for longer than the configuration names its header.
  */
-export function addSecretNames(names: Iterable<string>): void {
-  for (const name of names) if (configuredNames.size < maxConfiguredNames) configuredNames.add(name.toLowerCase());
+export function setSecretNames(names: Iterable<string>): void {
+  const before = configuredNames;
+  const current = new Set(Array.from(names, (name) => name.toLowerCase()));
+  if (current.size === before.size && Array.from(current).every((name) => before.has(name))) return;
+  for (const name of before) {
+    formerNames.delete(name);
+    if (!current.has(name)) formerNames.add(name);
+  }
+  for (const name of formerNames) {
+    if (formerNames.size <= maxFormerNames) break;
+    formerNames.delete(name);
+  }
+  configuredNames = current;
+  namesVersion++;
 }
 
 /** Whether a value with this name may be a secret. */
 export function isSecretName(name: string): boolean {
   const lower = name.toLowerCase();
-  if (configuredNames.has(lower)) return true;
+  if (configuredNames.has(lower) || formerNames.has(lower)) return true;
   if (harmlessName.test(lower)) return false;
   const words = wordsOf(name);
   const letters = lower.includes("token") ? words.filter(isNoTokenCount).join("") : lower;
@@ -122,14 +138,14 @@ export function isSecretExpression(source: string): boolean {
 
 /**
  * Returns a function that says whether the value of an expression may be a secret, as `isSecretExpression` does. It reads
- * the expression again only after the names of `addSecretNames` have changed.
+ * the expression again only after the names of `setSecretNames` have changed.
  */
 export function secretExpressionCheck(source: string): () => boolean {
   let isSecret = false;
-  let names = -1;
+  let version = -1;
   return () => {
-    if (names !== configuredNames.size) {
-      names = configuredNames.size;
+    if (version !== namesVersion) {
+      version = namesVersion;
       isSecret = isSecretExpression(source);
     }
     return isSecret;
