@@ -11,6 +11,7 @@ import {
   redactPath,
   redactText,
   redactValue,
+  setSecretNames,
 } from "./redaction.ts";
 
 test.each([
@@ -345,4 +346,25 @@ test("a secret is shown as a fingerprint, with its last characters only if it is
   expect(redactValue("blue", false)).toEqual({ text: "blue", isSecret: false });
   expect(redactValue("é".repeat(100), false).text).toBe("é".repeat(32));
   expect(redactValue(`${"a".repeat(60)} sk-proj-MARKMARKMARKMARK`, false).text).toMatch(/^sha256:/);
+});
+
+test("configured names are secrets, however many there are, and so are the last ones that were configured before", () => {
+  onTestFinished(() => setSecretNames([]));
+  const others = Array.from({ length: 2_000 }, (_, at) => `x-other-${at}`);
+  setSecretNames(others);
+  setSecretNames([...others, "X-Number"]);
+  expect([isSecretName("x-number"), isSecretName("x-other-0"), isSecretName("x-number-2")]).toEqual([
+    true,
+    true,
+    false,
+  ]);
+  setSecretNames(["x-number"]);
+  expect([isSecretName("x-number"), isSecretName("x-other-0"), isSecretName("x-other-1999")]).toEqual([
+    true,
+    false,
+    true,
+  ]);
+  // Clients send it for some time after the edit.
+  setSecretNames([]);
+  expect(isSecretName("x-number")).toBe(true);
 });

@@ -60,9 +60,9 @@ const harmlessName =
 /** Names of headers that the configuration says hold credentials, in lower case. */
 let configuredNames: ReadonlySet<string> = new Set<string>();
 /** Names that were configured before, the latest ones last. */
-const formerNames = new Set<string>();
-/** Bounds the memory of former names. */
-const maxFormerNames = 1_024;
+const previousNames = new Set<string>();
+/** Bounds the memory of previous names. */
+const maxPreviousNames = 1_024;
 /** The number of changes of the names. */
 let namesVersion = 0;
 
@@ -75,12 +75,12 @@ export function setSecretNames(names: Iterable<string>): void {
   const current = new Set(Array.from(names, (name) => name.toLowerCase()));
   if (current.size === before.size && Array.from(current).every((name) => before.has(name))) return;
   for (const name of before) {
-    formerNames.delete(name);
-    if (!current.has(name)) formerNames.add(name);
+    previousNames.delete(name);
+    if (!current.has(name)) previousNames.add(name);
   }
-  for (const name of formerNames) {
-    if (formerNames.size <= maxFormerNames) break;
-    formerNames.delete(name);
+  for (const name of previousNames) {
+    if (previousNames.size <= maxPreviousNames) break;
+    previousNames.delete(name);
   }
   configuredNames = current;
   namesVersion++;
@@ -89,7 +89,7 @@ export function setSecretNames(names: Iterable<string>): void {
 /** Whether a value with this name may be a secret. */
 export function isSecretName(name: string): boolean {
   const lower = name.toLowerCase();
-  if (configuredNames.has(lower) || formerNames.has(lower)) return true;
+  if (configuredNames.has(lower) || previousNames.has(lower)) return true;
   if (harmlessName.test(lower)) return false;
   const words = wordsOf(name);
   const letters = lower.includes("token") ? words.filter(isNoTokenCount).join("") : lower;

@@ -60,7 +60,7 @@ export class AttemptHistory {
     this.#moves++;
   }
 
-  /** What was attempted up to now has been charged. */
+  /** All attempts up to now have been charged. */
   addCharge(): void {
     this.#hasTimedOut = false;
   }
