@@ -11,6 +11,8 @@ import { isBuiltin } from "node:module";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { parseArgs } from "node:util";
 import { build, type OutputChunk, type Plugin } from "rolldown";
+import { builtinsOnUse } from "./bundle-builtins.ts";
+import { usedRedisClient } from "./bundle-redis-client.ts";
 import { type BundledImage, bundledPrograms } from "./bundled-programs.ts";
 import { licensesOf } from "./third-party-licenses.ts";
 
@@ -39,10 +41,10 @@ export async function bundle(image: BundledImage, folder: string): Promise<void>
       if (log.code === "UNRESOLVED_IMPORT") throw new Error(log.message);
       report(level, log);
     },
-    plugins: [filesBeside(programs, files), requiredPackages, builtinsByName],
+    plugins: [filesBeside(programs, files), requiredPackages, usedRedisClient, builtinsOnUse],
     // Keeps the names of functions and line breaks, with comments that name the source files, for readable stack
-    // traces.
-    output: { dir: folder, format: "esm", chunkFileNames: "[name]-[hash].js" },
+    // traces. V8 keeps the text of all loaded code, with two bytes per character if one is not in Latin-1.
+    output: { dir: folder, format: "esm", chunkFileNames: "[name]-[hash].js", comments: false, charset: "ascii" },
   });
   const chunks = output.filter((each): each is OutputChunk => each.type === "chunk");
   // All files and folders to which the sources refer are beside the chunks, by their path in the repository.
@@ -100,35 +102,6 @@ const requiredPackages: Plugin = {
     if (variables.size === 0) return;
     const imports = [...variables].map(([name, variable]) => `import ${variable} from "${name}";\n`);
     return { code: imports.join("") + code.replace(requireCall, (call, name: string) => variables.get(name) ?? call) };
-  },
-};
-
-/** A whole import, as the bundler writes it. */
-const importLine = /^import (?:([\w$]+)(?:, )?)?(?:\{ (.*) \}|\* as ([\w$]+))? ?from "([\w:/]+)";$/gm;
-
-/**
- * Replaces imports of Node's modules by `getBuiltinModule`, which loads only the used exports. An `import` reads every
- * export, and some load other modules when they are read: `node:http` loads undici for WebSocket, `node:crypto` the Web
- * Crypto API, `node:fs` readline.
- */
-const builtinsByName: Plugin = {
-  name: "builtins-by-name",
-  renderChunk(code) {
-    const replaced = code.replace(
-      importLine,
-      (line, whole?: string, names?: string, namespace?: string, module?: string) => {
-        if (module === undefined || !isBuiltin(module)) return line;
-        const builtin = `process.getBuiltinModule("${module}")`;
-        const parts = [
-          ...[whole, namespace].flatMap((name) => (name === undefined ? [] : [`${name} = ${builtin}`])),
-          ...(names === undefined ? [] : [`{ ${names.replaceAll(" as ", ": ")} } = ${builtin}`]),
-        ];
-        return `const ${parts.join(", ")};`;
-      },
-    );
-    const [remaining] = /^import .*"node:.*$/m.exec(replaced) ?? [];
-    if (remaining !== undefined) throw new Error(`cannot replace the import: ${remaining}`);
-    return { code: replaced };
   },
 };
 

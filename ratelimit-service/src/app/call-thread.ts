@@ -51,8 +51,8 @@ import { tracedRoute } from "./traced-route.ts";
 export interface CallThreadOptions {
   /** The settings, equal in all threads. */
   readonly settings: ServiceSettings;
-  /** Memory of the counters, shared by all threads. */
-  readonly counterMemory: StoreMemory;
+  /** Memory of the counters, shared by all threads; undefined: the settings never count in memory. */
+  readonly counterMemory: StoreMemory | undefined;
   /** Shared memory in which the over-limit caches of all threads count refunds. */
   readonly refunds: Int32Array;
   /** 0 for the main thread; workers count from 1. */
@@ -149,7 +149,7 @@ export class CallThread {
     const opened = await openStore({
       settings: settings.store,
       // Owners of locks are numbered from 1.
-      counters: new MemoryTables(counterMemory, thread + 1),
+      counters: counterMemory && new MemoryTables(counterMemory, thread + 1),
       clock,
       random,
       log,

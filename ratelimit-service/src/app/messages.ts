@@ -9,7 +9,7 @@ import type { ListenAddress } from "@gatewayproxy/grpc/server/grpc-server";
 /** The data that a worker starts with. */
 export interface WorkerStart {
   readonly settings: ServiceSettings;
-  readonly counterMemory: StoreMemory;
+  readonly counterMemory: StoreMemory | undefined;
   /** Shared memory in which the over-limit caches of all threads count refunds. */
   readonly refunds: Int32Array;
   /** Starts at 1. */

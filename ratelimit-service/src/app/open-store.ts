@@ -18,8 +18,8 @@ import { OutageLog } from "./outage-log.ts";
 export interface OpenStoreOptions {
   /** Selects memory, Redis or memcached. */
   readonly settings: StoreSettings;
-  /** Counters in memory. The fallback when the store is Redis or memcached. */
-  readonly counters: MemoryTables;
+  /** Counters in memory, if the settings count there. The fallback when the store is Redis or memcached. */
+  readonly counters: MemoryTables | undefined;
   /** Times replies, probes and reconnects. */
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
@@ -45,14 +45,12 @@ export interface OpenedStore {
 /** Opens the store. Rejects when a certificate for Redis or memcached cannot be read. */
 export async function openStore(options: OpenStoreOptions): Promise<OpenedStore> {
   const { settings, counters, clock, onDegraded } = options;
-  const memory = new MemoryStore(counters, clock);
-  if (settings.kind === "memory") return { store: memory, connected: Promise.resolve() };
+  if (settings.kind === "memory") return { store: memoryStore(counters, clock), connected: Promise.resolve() };
+  const withFallback = (store: CounterStore): CounterStore =>
+    settings.failureMode === "local" ? new FallbackStore(store, memoryStore(counters, clock), onDegraded) : store;
   if (settings.kind === "memcache") {
     const { store, connected } = await openMemcache(settings, options);
-    return {
-      store: settings.failureMode === "local" ? new FallbackStore(store, memory, onDegraded) : store,
-      connected,
-    };
+    return { store: withFallback(store), connected };
   }
   // Before any store is opened: one of two must not fail before its `connected` is handled.
   const { openRedisStore } = await import("../store/redis/open-redis-store.ts");
@@ -63,9 +61,14 @@ export async function openStore(options: OpenStoreOptions): Promise<OpenedStore>
   const perSecond = settings.perSecond && open("redis per second", settings.perSecond);
   const shared = perSecond === undefined ? main.store : new PerSecondStore(main.store, perSecond.store);
   return {
-    store: settings.failureMode === "local" ? new FallbackStore(shared, memory, onDegraded) : shared,
+    store: withFallback(shared),
     connected: Promise.all([main.connected, perSecond?.connected]),
   };
+}
+
+function memoryStore(counters: MemoryTables | undefined, clock: Clock): MemoryStore {
+  if (counters === undefined) throw new TypeError("a store in memory needs counters");
+  return new MemoryStore(counters, clock);
 }
 
 async function openMemcache(

@@ -28,6 +28,7 @@ import { metricMapper } from "../metrics/prometheus-mapping.ts";
 import { dogStatsdLine } from "../metrics/statsd-lines.ts";
 import { StatsdSink } from "../metrics/statsd-sink.ts";
 import type { ServiceSettings } from "../settings.ts";
+import { countsInMemory } from "../settings/read-store-settings.ts";
 import { createStoreMemory, MemoryTables } from "../store/memory-tables.ts";
 import type { TraceFields } from "../tracing/current-trace.ts";
 import { debugRoutes, type DebugView, metricsResponse } from "../transport/debug/debug-routes.ts";
@@ -79,7 +80,7 @@ type ThreadMemory = Pick<CallThreadOptions, "counterMemory" | "refunds">;
 /** A running service. `start` creates it and `stop` ends it. */
 export class RateLimitProcess {
   readonly #options: RateLimitProcessOptions;
-  readonly #counters: MemoryTables;
+  readonly #counters: MemoryTables | undefined;
   readonly #calls: CallThread;
   readonly #pool: WorkerPool | undefined;
   /** The steps that end what was started, in the order of the shutdown. */
@@ -89,7 +90,7 @@ export class RateLimitProcess {
   private constructor(options: RateLimitProcessOptions, shared: ThreadMemory, calls: CallThread) {
     const { settings, logs, clock } = options;
     this.#options = options;
-    this.#counters = new MemoryTables(shared.counterMemory, mainOwner);
+    this.#counters = shared.counterMemory && new MemoryTables(shared.counterMemory, mainOwner);
     this.#calls = calls;
     this.#calls.connected.catch(options.onFatal);
     if (settings.values.workers > 1) {
@@ -117,7 +118,7 @@ export class RateLimitProcess {
       const log = logs.logger("ratelimit::tracing");
       const tracing = tracingSettings && (await openServiceTracing(tracingSettings, log, onExportProblem));
       const shared = {
-        counterMemory: createStoreMemory(settings.store.maxCounters),
+        counterMemory: countsInMemory(settings.store) ? createStoreMemory(settings.store.maxCounters) : undefined,
         refunds: new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)),
       };
       const calls = await CallThread.open({
@@ -224,7 +225,7 @@ export class RateLimitProcess {
     const { prometheusMapping: mapping } = settings.stats;
     const metrics = new ServiceMetrics({
       collect: (histograms) => this.#collect(histograms),
-      evictedCounters: () => this.#counters.evictions,
+      evictedCounters: () => this.#counters?.evictions ?? 0,
       process: watchProcess(),
       extraTags: values.extraTags ?? new Map(),
       timesInMilliseconds: values.prometheusResponseTimeAsMilliseconds,

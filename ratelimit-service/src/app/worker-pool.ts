@@ -24,8 +24,8 @@ export interface WorkerPoolOptions {
   readonly host: string;
   /** 0 lets the system choose one port for all workers. */
   readonly port: number;
-  /** The counters in memory; the locks of a dead worker are released in them. */
-  readonly counters: MemoryTables;
+  /** The counters in memory, if there are any; the locks of a dead worker are released in them. */
+  readonly counters: MemoryTables | undefined;
   /** Times the start of a replacement, after 1 s. */
   readonly clock: Clock;
   /** Receives starts and ends of workers. */
@@ -119,7 +119,7 @@ export class WorkerPool {
       this.#workers.delete(number);
       this.#totals.retire(number);
       // As in CallThread: owners are numbered from 1, and 1 is the main thread.
-      counters.releaseLocksOf(number + 1);
+      counters?.releaseLocksOf(number + 1);
       if (this.#isClosing) return;
       log.error({ worker: number, err: cause }, "worker died; another takes its place");
       clock.setTimer(restartDelayMs, () => {

@@ -4,7 +4,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { exportProblems } from "@gatewayproxy/runtime/export-problems";
-import { readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
+import { collectGarbage, readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
 import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { CallThread } from "./call-thread.ts";
@@ -53,6 +53,7 @@ async function handle(message: ToWorker): Promise<void> {
       return;
     case "listen":
       post({ kind: "listening", request: message.request, address: await calls.listen(message.address) });
+      collectGarbage();
       return;
     case "stats":
       post({ kind: "stats", request: message.request, stats: calls.takeStats(message.histograms) });

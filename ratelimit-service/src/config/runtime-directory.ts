@@ -34,18 +34,22 @@ const maxFileBytes = 16 * 1024 * 1024;
 /** Lists the files, sorted by key. Rejects when the folder, or one below it, cannot be read. */
 export async function listRuntimeFiles(layout: RuntimeDirectory): Promise<readonly RuntimeFile[]> {
   const files: RuntimeFile[] = [];
-  await listFolder(layout.directory);
+  const root = join(layout.directory);
+  const keyOfRoot = relative(layout.keyRoot, root).split(sep).join(".");
+  await listFolder(root, keyOfRoot === "" ? "" : `${keyOfRoot}.`);
   return files.sort((a, b) => (a.key < b.key ? -1 : 1));
 
-  async function listFolder(folder: string): Promise<void> {
+  // Paths are put together as texts, since every poll lists the folder.
+  async function listFolder(folder: string, keyPrefix: string): Promise<void> {
     for (const entry of await readdir(folder, { withFileTypes: true })) {
-      if (layout.ignoresDotFiles && entry.name.startsWith(".")) continue;
-      const file = join(folder, entry.name);
+      const { name } = entry;
+      if (layout.ignoresDotFiles && name.startsWith(".")) continue;
+      const file = `${folder}${folder.endsWith(sep) ? "" : sep}${name}`;
       if (entry.isDirectory()) {
-        await listFolder(file);
+        await listFolder(file, `${keyPrefix}${name}.`);
       } else {
         const stamp = await stampOf(file);
-        if (stamp !== undefined) files.push({ key: keyOf(layout, file), file, stamp });
+        if (stamp !== undefined) files.push({ key: keyPrefix + name, file, stamp });
       }
     }
   }
@@ -87,8 +91,4 @@ async function stampOf(file: string): Promise<string | undefined> {
   if (stats === undefined) return "broken";
   if (stats.isDirectory()) return undefined;
   return `${stats.dev}:${stats.ino}:${stats.size}:${stats.mtimeNs}:${stats.ctimeNs}`;
-}
-
-function keyOf(layout: RuntimeDirectory, file: string): string {
-  return relative(layout.keyRoot, file).split(sep).join(".");
 }

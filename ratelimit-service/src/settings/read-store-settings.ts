@@ -47,6 +47,11 @@ export type StoreSettings =
  */
 export type FailureMode = "error" | "open" | "local";
 
+/** Whether calls are ever counted in memory: always, or while the store is unavailable. */
+export function countsInMemory(store: StoreSettings): boolean {
+  return store.kind === "memory" || store.failureMode === "local";
+}
+
 type Values = SettingValues<typeof limitSettings & typeof redisSettings & typeof memcacheSettings>;
 
 /** The settings of one of the two Redis connections. */

@@ -62,11 +62,14 @@ export function readServiceTelemetry(
 
 /** Returns a function that adds the attributes of this process to the resource of an export. */
 function instanceOf(values: SettingValues<typeof tracingSettings>, isSet: boolean) {
-  const { tracingServiceNamespace: namespace, tracingServiceInstanceId: instance = randomUUID() } = values;
+  const { tracingServiceNamespace: namespace, tracingServiceInstanceId } = values;
+  let instance = tracingServiceInstanceId;
   return <T extends { readonly resource: Readonly<Record<string, string>> }>(
     settings: T | undefined,
   ): T | undefined => {
     if (settings === undefined) return undefined;
+    // All exports of a process have the same one.
+    instance ??= randomUUID();
     const resource = {
       "service.instance.id": instance,
       ...settings.resource,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readHeapSamples, startHeapSampling } from "./heap-sampling.ts";
+import { collectGarbage, readHeapSamples, startHeapSampling } from "./heap-sampling.ts";
 import { encodeHeapProfile } from "./pprof.ts";
 import { readProfile } from "../testing/read-profile.ts";
 
@@ -17,4 +17,16 @@ test("names functions while their memory is in use", () => {
   expect(new Set(samples.map(({ thread }) => thread))).toEqual(new Set(["main"]));
   expect(bytes.reduce((sum, each) => sum + each, 0)).toBeGreaterThan(1_000_000);
   expect(kept).toHaveLength(200_000);
+});
+
+const collected = Promise.withResolvers<string>();
+/** Not a local variable, since a registry that is garbage itself calls nothing. */
+const registry = new FinalizationRegistry(collected.resolve);
+
+test("collects garbage on request", async () => {
+  startHeapSampling();
+  const makeGarbage = () => registry.register({}, "garbage");
+  makeGarbage();
+  collectGarbage();
+  expect(await collected.promise).toBe("garbage");
 });

@@ -9,6 +9,8 @@ export const samplingInterval = 524_288;
 
 let session: Session | undefined;
 
+const notStarted = "this thread has not called startHeapSampling";
+
 /** Starts to sample the calling thread, until it ends. Call it before the code that the profile should name is loaded. */
 export function startHeapSampling(): void {
   if (session !== undefined) return;
@@ -17,9 +19,19 @@ export function startHeapSampling(): void {
   session.post("HeapProfiler.startSampling", { samplingInterval });
 }
 
+/**
+ * Collects the garbage of the calling thread and returns the free memory to the system, as soon as no JavaScript runs.
+ * Takes some 30 ms. For the end of a start, which leaves more garbage than V8 returns before it allocates as much again.
+ * Throws if sampling has not been started.
+ */
+export function collectGarbage(): void {
+  if (session === undefined) throw new Error(notStarted);
+  session.post("HeapProfiler.collectGarbage");
+}
+
 /** Returns the live allocations of the calling thread, by stack, as V8's JSON. Throws if sampling has not been started. */
 export function readHeapSamples(): string {
-  if (session === undefined) throw new Error("this thread has not called startHeapSampling");
+  if (session === undefined) throw new Error(notStarted);
   let text: string | undefined;
   // In a session with its own thread the callback runs before `post` returns.
   session.post("HeapProfiler.getSamplingProfile", (error, result) => {

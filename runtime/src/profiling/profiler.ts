@@ -5,7 +5,7 @@
 import { startCpuProfile } from "node:v8";
 import type { Worker } from "node:worker_threads";
 import type { Clock } from "../timing/clock.ts";
-import { encodeCpuProfile, encodeHeapChange, encodeHeapProfile, type ThreadProfile } from "./pprof.ts";
+import type { ThreadProfile } from "./pprof.ts";
 
 /** The result of `Profiler.take`. */
 export type ProfileOutcome =
@@ -46,6 +46,7 @@ export class Profiler {
       const running = await this.#start();
       await this.#wait(durationMs, signal);
       const profiles = await Promise.all(running.map(stopOne));
+      const { encodeCpuProfile } = await loadEncoder();
       return { kind: "profile", bytes: encodeCpuProfile(profiles.flat(), durationMs) };
     } finally {
       this.#runningSinceMs = undefined;
@@ -62,10 +63,11 @@ export class Profiler {
     durationMs: number | undefined,
     signal: AbortSignal,
   ): Promise<Buffer> {
-    if (durationMs === undefined) return encodeHeapProfile(await collect());
     const before = await collect();
+    if (durationMs === undefined) return (await loadEncoder()).encodeHeapProfile(before);
     await this.#wait(durationMs, signal);
-    return encodeHeapChange(before, await collect(), durationMs);
+    const after = await collect();
+    return (await loadEncoder()).encodeHeapChange(before, after, durationMs);
   }
 
   async #start(): Promise<readonly RunningProfile[]> {
@@ -90,6 +92,11 @@ export class Profiler {
       else signal.addEventListener("abort", stop, { once: true });
     });
   }
+}
+
+/** Few processes are profiled. The encoder is loaded after the samples are taken, so that it is not in them. */
+function loadEncoder(): Promise<typeof import("./pprof.ts")> {
+  return import("./pprof.ts");
 }
 
 async function stopOne({ thread, stop }: RunningProfile): Promise<readonly ThreadProfile[]> {

@@ -40,7 +40,8 @@ interface Machine {
   readonly mayEnd: Uint8Array;
 }
 
-const machine: Machine = compileMachine(buildTree());
+/** Compiled at the first use, since many connections have no compressed texts. */
+let machine: Machine | undefined;
 
 /** Children of each inner node: [on bit 0, on bit 1]; a leaf is `~symbol`, so negative. */
 function buildTree(): [number, number][] {
@@ -115,6 +116,7 @@ function readNibble(
  * (an end-of-string word, or padding that is not the start of one) or the target is full.
  */
 export function decodeHuffman(source: Buffer, start: number, end: number, target: Buffer): number {
+  machine ??= compileMachine(buildTree());
   const { next, symbol, mayEnd } = machine;
   let state = 0;
   let written = 0;

@@ -111,7 +111,12 @@ end
 return table.concat(reply, ' ')`;
 
 /** The digest by which Redis knows the script once it has run it. */
-const groupScriptDigest = createHash("sha1").update(groupScript).digest("hex");
+let groupScriptDigest: string | undefined;
+
+function digestOfGroupScript(): string {
+  groupScriptDigest ??= createHash("sha1").update(groupScript).digest("hex");
+  return groupScriptDigest;
+}
 
 /** Beginning of the reply of a server that has not run the script since its start, and has counted nothing. */
 export const noScriptReply = "NOSCRIPT";
@@ -155,7 +160,7 @@ export class GroupCommand {
    */
   args(isKnown: boolean): string[] {
     const { counters, hits, countsDenied } = this.#step;
-    const args = isKnown ? ["EVALSHA", groupScriptDigest] : ["EVAL", groupScript];
+    const args = isKnown ? ["EVALSHA", digestOfGroupScript()] : ["EVAL", groupScript];
     args.push(String(counters.length), ...counters.map(({ key }) => key));
     args.push(String(hits), countsDenied ? "1" : "0");
     for (const counter of counters) {
