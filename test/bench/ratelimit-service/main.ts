@@ -10,8 +10,9 @@ import type { RunningProgram } from "../process.ts";
 import { writeSection } from "../report.ts";
 import { serviceCases, type ServiceCase } from "./cases.ts";
 import { measureCase, type ServiceResult, soak } from "./measure.ts";
-import { describeRun, renderTable, renderSoak } from "./report.ts";
-import { startBenchRedis, startServices, untilResponds } from "./services.ts";
+import { describeRun, renderStarts, renderTable, renderSoak } from "./report.ts";
+import { startBenchRedis, startServices, untilResponds, writeLimits } from "./services.ts";
+import { measureStarts } from "./start.ts";
 
 const usage = `npm run bench:ratelimit-service -- [options]   compares ours with envoyproxy/ratelimit by CPU time per call
 
@@ -19,9 +20,10 @@ const usage = `npm run bench:ratelimit-service -- [options]   compares ours with
   --repeats N      rounds per case; each round loads both services once   (default 5)
   --seconds N      load per sample   (default 4)
   --soak MINUTES   instead: loads ours for this time and prints its memory
+  --starts N       instead: starts each program N times, and prints its start and memory
   --help
 
-A run with none of these writes its table to docs/benchmarks-ratelimit-service.md; so does --soak, with its own.`;
+A run with none of these writes its table to docs/benchmarks-ratelimit-service.md; so do --soak and --starts, with their own.`;
 
 const page = join(import.meta.dirname, "../../../docs/benchmarks-ratelimit-service.md");
 
@@ -33,6 +35,7 @@ async function main(args: readonly string[]): Promise<void> {
       repeats: { type: "string", default: "5" },
       seconds: { type: "string", default: "4" },
       soak: { type: "string" },
+      starts: { type: "string" },
       help: { type: "boolean", default: false },
     },
   });
@@ -42,6 +45,12 @@ async function main(args: readonly string[]): Promise<void> {
   }
   const cases = values.cases === undefined ? serviceCases : values.cases.split(",").map(caseOf);
   const options = { repeats: positive("--repeats", values.repeats), seconds: positive("--seconds", values.seconds) };
+  if (values.starts !== undefined) {
+    const text = renderStarts(await starts(positive("--starts", values.starts)));
+    console.log(text);
+    writeSection(page, "start", text);
+    return;
+  }
   await withServices(async (run) => {
     if (values.soak !== undefined) {
       const text = renderSoak(await run.soak(positive("--soak", values.soak)));
@@ -64,6 +73,18 @@ interface Run {
 interface RunOptions {
   readonly repeats: number;
   readonly seconds: number;
+}
+
+async function starts(repeats: number): ReturnType<typeof measureStarts> {
+  const folder = mkdtempSync(join(tmpdir(), "ratelimit-bench-"));
+  const redis = await startBenchRedis();
+  try {
+    writeLimits(folder);
+    return await measureStarts(folder, redis.port, repeats);
+  } finally {
+    await redis.program.stop();
+    rmSync(folder, { recursive: true });
+  }
 }
 
 /** Starts everything for `body` and stops it afterwards. */

@@ -2,6 +2,7 @@
 import { describeCommit, describeMachine } from "../machine.ts";
 import { spread } from "../statistics.ts";
 import type { ServiceResult, ServiceSample, SoakResult } from "./measure.ts";
+import type { StartSample } from "./start.ts";
 import { serviceVersions } from "./services.ts";
 
 /** A Markdown table, one row a case and service; ratios are to the reference, within the same round. */
@@ -73,6 +74,52 @@ connections with 16 calls at a time, 8 counters.
 ${row(heads)}
 ${row(heads.map(() => "--:"))}
 ${row(cells)}
+`.trim();
+}
+
+/** A row for each program; ratios are to Node alone, within the same round. */
+export function renderStarts(samples: ReadonlyMap<string, readonly StartSample[]>): string {
+  const heads = [
+    ...["program", "ms to healthy", "CPU ms to healthy", "× Node alone", "RSS MiB idle", "of it files"],
+    ...["RSS MiB under load", "of it files", "calls/s"],
+  ];
+  const lines = [row(heads), row(heads.map((_, column) => (column === 0 ? "---" : "--:")))];
+  const [alone = []] = samples.values();
+  for (const [name, own] of samples) {
+    const middle = (pick: (sample: StartSample) => number): number => spread(own.map(pick)).median;
+    const times = own.map(({ cpuMsToHealthy }, round) => cpuMsToHealthy / (alone[round]?.cpuMsToHealthy ?? NaN));
+    const isLoaded = own.every(({ loaded }) => loaded !== undefined);
+    const loaded = (pick: (sample: NonNullable<StartSample["loaded"]>) => number): number =>
+      middle((sample) => (sample.loaded === undefined ? NaN : pick(sample.loaded)));
+    lines.push(
+      row([
+        name,
+        middle(({ msToHealthy }) => msToHealthy).toFixed(0),
+        middle(({ cpuMsToHealthy }) => cpuMsToHealthy).toFixed(0),
+        spread(times).median.toFixed(1),
+        mebibytes(middle(({ idle }) => idle.residentBytes)),
+        mebibytes(middle(({ idle }) => idle.fileBytes)),
+        isLoaded ? mebibytes(loaded(({ residentBytes }) => residentBytes)) : "",
+        isLoaded ? mebibytes(loaded(({ fileBytes }) => fileBytes)) : "",
+        isLoaded ? loaded(({ callsPerSecond }) => callsPerSecond).toFixed(0) : "",
+      ]),
+    );
+  }
+  const repeats = alone.length;
+  return `
+## Memory and start
+
+Written by \`npm run bench:ratelimit-service -- --starts ${repeats}\` on ${today()}, commit ${describeCommit()}.
+
+- Machine: ${describeMachine()}. Versions: ${serviceVersions().join("; ")}.
+- Setting: as above, one thread and Redis. The bundle is the program of the image (\`npm run bundle\`). Medians of ${repeats} starts of
+  each program, in turns.
+- Start: from the start of the process to the first healthy response of \`/healthcheck\`, and its CPU time until then.
+  **× Node alone** is the ratio of CPU times within one round.
+- Memory: resident four seconds after the start, and at the end of 20 s of calls, 8 × 16, as fast as they are answered. Files are
+  pages of the program itself and of its libraries, which processes on one machine share.
+
+${lines.join("\n")}
 `.trim();
 }
 

@@ -23,14 +23,19 @@ export async function startBenchRedis(): Promise<{ readonly program: RunningProg
   return { program: startProgram("redis", requireProgram("redis-server"), args), port };
 }
 
+/** Writes the limits of both services to `folder`. */
+export function writeLimits(folder: string): void {
+  mkdirSync(join(folder, "config"), { recursive: true });
+  writeFileSync(join(folder, "config", "bench.yaml"), limitFile);
+}
+
 /** Starts both services on one Redis, the reference first; adds them to `running` at once. */
 export async function startServices(
   folder: string,
   redisPort: number,
   running: RunningProgram[],
 ): Promise<readonly BenchService[]> {
-  mkdirSync(join(folder, "config"), { recursive: true });
-  writeFileSync(join(folder, "config", "bench.yaml"), limitFile);
+  writeLimits(folder);
   const services: BenchService[] = [];
   for (const name of ["reference", "ours"] as const) {
     const service = await startService(name, folder, redisPort);
@@ -40,14 +45,21 @@ export async function startServices(
   return services;
 }
 
-/** Starts one service on `folder/config`, with an over-limit cache. */
-export async function startService(
+/** The ports of a service on loopback. */
+export interface ServicePorts {
+  readonly grpcPort: number;
+  readonly httpPort: number;
+  readonly debugPort: number;
+}
+
+/** The settings of a service on `folder/config`, with an over-limit cache. */
+export function serviceEnvironment(
   name: BenchService["name"],
   folder: string,
   redisPort: number,
-): Promise<BenchService> {
-  const [grpcPort = 0, httpPort = 0, debugPort = 0] = await freePorts(3);
-  const env = {
+  { grpcPort, httpPort, debugPort }: ServicePorts,
+): Readonly<Record<string, string>> {
+  return {
     HOST: "127.0.0.1",
     GRPC_HOST: "127.0.0.1",
     DEBUG_HOST: "127.0.0.1",
@@ -65,6 +77,16 @@ export async function startService(
     // The reference is fastest without statistics. Ours counts, as it does by default.
     ...(name === "reference" ? { USE_STATSD: "false", DISABLE_STATS: "true" } : {}),
   };
+}
+
+/** Starts one service. */
+export async function startService(
+  name: BenchService["name"],
+  folder: string,
+  redisPort: number,
+): Promise<BenchService> {
+  const [grpcPort = 0, httpPort = 0, debugPort = 0] = await freePorts(3);
+  const env = serviceEnvironment(name, folder, redisPort, { grpcPort, httpPort, debugPort });
   const program =
     name === "ours"
       ? startProgram(name, process.execPath, rateLimitServiceCommand(), env)
