@@ -80,8 +80,7 @@ COPY admin-api/ admin-api/
 COPY proxy/ proxy/
 COPY ratelimit-service/ ratelimit-service/
 COPY --from=admin-ui /app/admin-ui/dist/ admin-ui/dist/
-COPY scripts/bundle.ts scripts/bundle-builtins.ts scripts/bundle-redis-client.ts scripts/bundled-programs.ts \
-  scripts/third-party-licenses.ts scripts/
+COPY scripts/bundle.ts scripts/bundle-builtins.ts scripts/bundle-redis-client.ts scripts/bundled-programs.ts scripts/third-party-licenses.ts scripts/
 RUN node scripts/bundle.ts --out /images
 
 # --- The bills of materials -------------------------------------------------------------------------------------------
