@@ -116,7 +116,7 @@ Written by \`npm run bench:ratelimit-service -- --starts ${repeats}\` on ${today
   each program, in turns.
 - Start: from the start of the process to the first healthy response of \`/healthcheck\`, and its CPU time until then.
   **× Node alone** is the ratio of CPU times within one round.
-- Memory: resident four seconds after the start, and at the end of 20 s of calls, 8 × 16, with no pause between them. Files are
+- Memory: resident four seconds after the start, and at the end of 30 s of calls, 8 × 16, with no pause between them. Files are
   pages of the program itself and of its libraries, which processes on one machine share.
 
 ${lines.join("\n")}

@@ -38,6 +38,8 @@ const nodeAlone =
 
 const idleMs = 4_000;
 const loadSeconds = 10;
+/** Load before it: compilers work for some seconds, and return their memory some seconds later. */
+const warmUpSeconds = 20;
 
 /** Starts each program `repeats` times, in turns. @param folder has the configuration, and gets the bundle */
 export async function measureStarts(
@@ -92,8 +94,7 @@ async function startOnce({ name, command, args, kind }: Startable, folder: strin
 async function loadOnce(program: RunningProgram, grpcPort: number, folder: string) {
   const serviceCase = serviceCases.find(({ name }) => name === "redis-8x16");
   if (serviceCase === undefined) throw new Error("no such case");
-  // The first half is the warm-up of compilers.
-  await applyCalls(serviceCase, grpcPort, loadSeconds, folder);
+  await applyCalls(serviceCase, grpcPort, warmUpSeconds, folder);
   const { requests, seconds } = await applyCalls(serviceCase, grpcPort, loadSeconds, folder);
   return { ...memoryOf(program), callsPerSecond: requests / seconds };
 }
