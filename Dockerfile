@@ -112,11 +112,8 @@ COPY --from=ratelimit-commands /commands/ /
 COPY --from=sbom /sbom/ratelimit-service.cdx.json /usr/share/sbom/
 COPY --from=bundles /images/ratelimit-service/ ./
 EXPOSE 8080 8081
-# Small young generations keep the memory of a service that is mostly waiting small. Compilers return their memory to the
-# system when V8 manages it; the C library keeps it. Node rejects that flag in NODE_OPTIONS, and the first line of
-# /bin/ratelimit can have only one.
-ENV NODE_OPTIONS=--max-semi-space-size=4
-ENTRYPOINT ["node", "--managed-zone-memory"]
+# Small young generations keep the memory of a service that is mostly waiting small.
+ENTRYPOINT ["node", "--max-semi-space-size=4"]
 CMD ["ratelimit-service.js"]
 
 FROM base AS proxy

@@ -32,29 +32,46 @@ const moduleOnUse = (module) => new Proxy(function () {}, {
 });
 `;
 
-/** Replaces imports of modules of Node, and calls of `require` for those of `loadedOnUse`. */
+/** Replaces imports of modules of Node, so that only the used exports are loaded. */
+export const builtinsByName: Plugin = {
+  name: "builtins-by-name",
+  renderChunk: (code) => ({ code: withoutImports(code, () => false) }),
+};
+
+/**
+ * As `builtinsByName`, and takes the modules of `loadedOnUse` at the first call. Each call looks the module up, so this is for
+ * a program whose work needs few such calls.
+ */
 export const builtinsOnUse: Plugin = {
   name: "builtins-on-use",
   renderChunk(code) {
-    const imported = code.replace(
-      importLine,
-      (line, whole?: string, names?: string, namespace?: string, module?: string): string => {
-        if (module === undefined || !isBuiltin(module)) return line;
-        const modules = [whole, namespace].flatMap((name) => (name === undefined ? [] : [takeModule(name, module)]));
-        const named = names === undefined ? [] : takeNames(code, names.split(", "), " as ", module);
-        return [...modules, ...named].join(" ");
-      },
-    );
-    const [remaining] = /^import .*"node:.*$/m.exec(imported) ?? [];
-    if (remaining !== undefined) throw new Error(`cannot replace the import: ${remaining}`);
-    const required = imported
+    const required = withoutImports(code, isOnUse)
       .replace(requiredNames, (line, names: string, module: string) =>
-        isOnUse(module) ? takeNames(code, names.split(/, ?/), ": ", module).join(" ") : line,
+        isOnUse(module) ? takeNames(code, names.split(/, ?/), ": ", module, isOnUse).join(" ") : line,
       )
       .replace(requireCall, (call, module: string) => (isOnUse(module) ? `moduleOnUse("${bare(module)}")` : call));
     return { code: /\b(?:function|module)OnUse\(/.test(required) ? afterImports(required, helpers) : required };
   },
 };
+
+type IsOnUse = (module: string) => boolean;
+
+function withoutImports(code: string, mayWait: IsOnUse): string {
+  const imported = code.replace(
+    importLine,
+    (line, whole?: string, names?: string, namespace?: string, module?: string): string => {
+      if (module === undefined || !isBuiltin(module)) return line;
+      const taken = [whole, namespace].flatMap((name) =>
+        name === undefined ? [] : [takeModule(name, module, mayWait)],
+      );
+      const named = names === undefined ? [] : takeNames(code, names.split(", "), " as ", module, mayWait);
+      return [...taken, ...named].join(" ");
+    },
+  );
+  const [remaining] = /^import .*"node:.*$/m.exec(imported) ?? [];
+  if (remaining !== undefined) throw new Error(`cannot replace the import: ${remaining}`);
+  return imported;
+}
 
 function bare(module: string): string {
   return module.replace(/^node:/, "");
@@ -64,8 +81,8 @@ function isOnUse(module: string): boolean {
   return loadedOnUse.has(bare(module));
 }
 
-function takeModule(name: string, module: string): string {
-  return `const ${name} = ${isOnUse(module) ? "moduleOnUse" : "process.getBuiltinModule"}("${bare(module)}");`;
+function takeModule(name: string, module: string, mayWait: IsOnUse): string {
+  return `const ${name} = ${mayWait(module) ? "moduleOnUse" : "process.getBuiltinModule"}("${bare(module)}");`;
 }
 
 /**
@@ -73,11 +90,17 @@ function takeModule(name: string, module: string): string {
  *
  * @param names each an export, or an export and its local name with the separator between them.
  */
-function takeNames(code: string, names: readonly string[], separator: string, module: string): readonly string[] {
+function takeNames(
+  code: string,
+  names: readonly string[],
+  separator: string,
+  module: string,
+  mayWait: IsOnUse,
+): readonly string[] {
   const exports = process.getBuiltinModule(`node:${bare(module)}`) as unknown as Readonly<Record<string, unknown>>;
   const pairs = names.map((each) => {
     const [name = "", local = name] = each.split(separator);
-    return { name, local, isOnUse: isOnUse(module) && typeof exports[name] === "function" };
+    return { name, local, isOnUse: mayWait(module) && typeof exports[name] === "function" };
   });
   const calls = pairs.filter((pair) => pair.isOnUse);
   for (const { name, local } of calls) {

@@ -11,7 +11,7 @@ import { isBuiltin } from "node:module";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { parseArgs } from "node:util";
 import { build, type OutputChunk, type Plugin } from "rolldown";
-import { builtinsOnUse } from "./bundle-builtins.ts";
+import { builtinsByName, builtinsOnUse } from "./bundle-builtins.ts";
 import { usedRedisClient } from "./bundle-redis-client.ts";
 import { type BundledImage, bundledPrograms } from "./bundled-programs.ts";
 import { licensesOf } from "./third-party-licenses.ts";
@@ -25,6 +25,12 @@ const bundledImages = Object.keys(bundledPrograms) as BundledImage[];
 export async function bundleAll(folder: string): Promise<void> {
   await Promise.all(bundledImages.map((image) => bundle(image, join(folder, image))));
 }
+
+/** The proxy signs and hashes for many requests. */
+const builtinPlugins: Readonly<Record<BundledImage, Plugin>> = {
+  proxy: builtinsByName,
+  "ratelimit-service": builtinsOnUse,
+};
 
 /** Writes the programs of an image and the files that they read to `folder`, which is emptied first. */
 export async function bundle(image: BundledImage, folder: string): Promise<void> {
@@ -41,7 +47,7 @@ export async function bundle(image: BundledImage, folder: string): Promise<void>
       if (log.code === "UNRESOLVED_IMPORT") throw new Error(log.message);
       report(level, log);
     },
-    plugins: [filesBeside(programs, files), requiredPackages, usedRedisClient, builtinsOnUse],
+    plugins: [filesBeside(programs, files), requiredPackages, usedRedisClient, builtinPlugins[image]],
     // Keeps the names of functions and line breaks, with comments that name the source files, for readable stack
     // traces. V8 keeps the text of all loaded code, with two bytes per character if one is not in Latin-1.
     output: { dir: folder, format: "esm", chunkFileNames: "[name]-[hash].js", comments: false, charset: "ascii" },

@@ -1,4 +1,4 @@
-#!/usr/local/bin/node --managed-zone-memory
+#!/usr/local/bin/node --max-semi-space-size=4
 /**
  * `/bin/ratelimit` of the image: the service with envoyproxy/ratelimit's defaults, for manifests that use this command.
  */

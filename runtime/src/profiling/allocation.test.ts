@@ -48,9 +48,13 @@ function fullCollections(setup: string): number {
   return Number(execFileSync(process.execPath, args, { cwd: import.meta.dirname, encoding: "utf8" }));
 }
 
+/** Buffers are freed by another thread, which on a busy machine may be late: such a run has more collections. */
+function fewestFullCollections(setup: string): number {
+  return Math.min(...Array.from({ length: 3 }, () => fullCollections(setup)));
+}
+
 test("buffers that are garbage at once do not cause full collections", () => {
-  const before = fullCollections("");
-  const counted = `(await import("./allocation.ts")).countBuffersInHeapLimit()`;
-  const after = fullCollections(counted);
+  const before = fewestFullCollections("");
+  const after = fewestFullCollections(`(await import("./allocation.ts")).countBuffersInHeapLimit()`);
   expect(after, `${before} without the setting`).toBeLessThan(before);
 });
