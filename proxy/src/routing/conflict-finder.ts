@@ -82,7 +82,8 @@ export class ConflictFinder {
 }
 
 function isOfSameSites(last: Last, listeners: readonly ComparedListener[], pathRules: PathRules): boolean {
-  const sitesOf = (all: readonly ComparedListener[]) => all.map(({ routes: _, ...site }) => site);
+  const sitesOf = (all: readonly ComparedListener[]) =>
+    all.map(({ key, hostname, sockets }) => ({ key, hostname, sockets }));
   return last.pathRules === pathRules && isDeepStrictEqual(sitesOf(last.listeners), sitesOf(listeners));
 }
 

@@ -95,21 +95,30 @@ function* withChange(
   pace: Pace,
 ): Steps<HostIndex> {
   const [left, joined] = [yield* byListener(removed, pace), yield* byListener(added, pace)];
-  return before.map((table, listener): IndexedListener => {
+  const index: IndexedListener[] = [];
+  for (const [listener, table] of before.entries()) {
     const [leaving = [], joining = []] = [left.get(listener), joined.get(listener)];
-    if (leaving.length + joining.length === 0) return { hosts: table };
-    const hosts = table.copy();
-    for (const { hostname } of leaving.flatMap(hostsIn)) hosts.delete(hostname);
-    for (const { hosts: own } of joining) {
-      if ("error" in own) return own;
-      for (const host of own) hosts.add(host.hostname, host);
+    const failed = joining.map(({ hosts }) => hosts).find((hosts) => "error" in hosts);
+    if (failed !== undefined || leaving.length + joining.length === 0) {
+      index.push(failed ?? { hosts: table });
+      continue;
     }
-    return { hosts };
-  });
+    const hosts = table.copy();
+    for (const { hostname } of hostsIn(leaving)) {
+      hosts.delete(hostname);
+      if (pace.endsStep(1 / 4)) yield;
+    }
+    for (const host of hostsIn(joining)) {
+      hosts.add(host.hostname, host);
+      if (pace.endsStep(1 / 4)) yield;
+    }
+    index.push({ hosts });
+  }
+  return index;
 }
 
-function hostsIn({ hosts }: FamilyHosts): readonly IndexedHost[] {
-  return "error" in hosts ? [] : hosts;
+function* hostsIn(all: readonly FamilyHosts[]): Generator<IndexedHost> {
+  for (const { hosts } of all) if (!("error" in hosts)) yield* hosts;
 }
 
 function* byListener(

@@ -123,7 +123,7 @@ export function* resolveConflicts(
 }
 
 /** The finder of each configuration, by its first Gateway. */
-const finderOf = memoised((_: GatewayState) => new ConflictFinder());
+const finderOf = memoised<GatewayState, ConflictFinder>(() => new ConflictFinder());
 
 /** By the hostnames of an attachment, which belong to one route. */
 const conflictRoutes = new WeakMap<readonly string[], ConflictRoute>();

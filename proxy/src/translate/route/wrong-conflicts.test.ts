@@ -1,7 +1,10 @@
 /** The search for route conflicts only reports: wrong results would not change which requests are served. */
 import { expect, test, vi } from "vitest";
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import { parseManifests } from "../../api/parse-manifests.ts";
+import type { ComparedListener } from "../../routing/conflict-finder.ts";
 import type { FoundConflicts } from "../../routing/conflicts/findings.ts";
+import type { PathRules } from "../../routing/path-rules.ts";
 import { translate } from "../translate.ts";
 
 const wrong = vi.hoisted(() => ({ isOn: false }));
@@ -10,7 +13,7 @@ vi.mock(import("../../routing/conflict-finder.ts"), async (original) => {
   const { ConflictFinder } = await original();
   return {
     ConflictFinder: class extends ConflictFinder {
-      override *find(...[listeners, pathRules]: Parameters<ConflictFinder["find"]>) {
+      override *find(listeners: readonly ComparedListener[], pathRules: PathRules): Steps<FoundConflicts> {
         if (!wrong.isOn) return yield* super.find(listeners, pathRules);
         const winner = { kind: "listener", listener: "none" } as const;
         const conflicts = [{ winner, decidedBy: "Listener", extent: "Whole" } as const];
