@@ -7,7 +7,6 @@
  * as the budget suffices for all of them, which depends on what each spends, and not on their order. If it does not suffice,
  * everything is compared together, by `findRouteConflicts`, and the whole result stands until a route changes.
  */
-import { isDeepStrictEqual } from "node:util";
 import { differenceBetween, type Pages } from "@gatewayproxy/runtime/lists";
 import { hasSameItems } from "@gatewayproxy/runtime/memoised";
 import type { Steps } from "@gatewayproxy/runtime/steps";
@@ -82,16 +81,44 @@ export class ConflictFinder {
 }
 
 function isOfSameSites(last: Last, listeners: readonly ComparedListener[], pathRules: PathRules): boolean {
-  const sitesOf = (all: readonly ComparedListener[]) =>
-    all.map(({ key, hostname, sockets }) => ({ key, hostname, sockets }));
-  return last.pathRules === pathRules && isDeepStrictEqual(sitesOf(last.listeners), sitesOf(listeners));
+  return last.pathRules === pathRules && areAlike(last.listeners, listeners, isSameSite);
+}
+
+function isSameSite(a: ConflictSite, b: ConflictSite): boolean {
+  return a.key === b.key && a.hostname === b.hostname && hasSameItems(a.sockets, b.sockets);
+}
+
+function isAlike(a: ConflictRoute, b: ConflictRoute): boolean {
+  return (
+    a.creationTimestamp === b.creationTimestamp &&
+    hasSameItems(a.hostnames, b.hostnames) &&
+    // Matches are plain data.
+    (a.rules === b.rules || JSON.stringify(a.rules) === JSON.stringify(b.rules))
+  );
+}
+
+/** Whether the routes of two pages are alike. Unchanged pages are the same lists. */
+function areSameRoutes(a: readonly ConflictRoute[], b: readonly ConflictRoute[]): boolean {
+  return a === b || areAlike(a, b, (one, other) => one === other || (one.key === other.key && isAlike(one, other)));
+}
+
+function areAlike<Item>(a: readonly Item[], b: readonly Item[], are: (a: Item, b: Item) => boolean): boolean {
+  return (
+    a.length === b.length &&
+    a.every((item, at) => {
+      const other = b[at];
+      return other !== undefined && are(item, other);
+    })
+  );
 }
 
 /** Returns the conflicts after a change of routes; undefined if everything has to be compared. */
 function* following(last: Last, listeners: readonly ComparedListener[]): Steps<Last | undefined> {
   const { known, pathRules, firstSize } = last;
-  // Unchanged pages are identical values, so few are compared.
-  if (known === undefined) return isDeepStrictEqual(last.listeners, listeners) ? { ...last, listeners } : undefined;
+  if (known === undefined) {
+    const isSame = areAlike(last.listeners, listeners, (a, b) => areAlike(a.routes, b.routes, areSameRoutes));
+    return isSame ? { ...last, listeners } : undefined;
+  }
   const before = last.listeners.map(({ routes }) => routes);
   const isFound = yield* update(known, before, listeners);
   if (!isFound || known.reader.size > 2 * firstSize + spareSize) return undefined;
@@ -131,10 +158,7 @@ function kinshipAt(listeners: readonly ConflictSite[]): Kinship<ConflictRoute> {
       const isShared = all.some((each) => coversListener(each === "" ? undefined : each, hostname));
       return isShared ? [...all, `all of ${key}`] : all;
     },
-    isAlike: (before, after) =>
-      before.creationTimestamp === after.creationTimestamp &&
-      hasSameItems(before.hostnames, after.hostnames) &&
-      (before.rules === after.rules || isDeepStrictEqual(before.rules, after.rules)),
+    isAlike,
   };
 }
 
