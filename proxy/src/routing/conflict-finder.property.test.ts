@@ -4,25 +4,14 @@
  */
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { type ComparedListener, ConflictFinder } from "./conflict-finder.ts";
+import { Allowance, type Budget } from "./conflicts/budget.ts";
 import type { ConflictRoute, FoundConflicts } from "./conflicts/findings.ts";
 import { defaultPathRules } from "./path-rules.ts";
+import { MatchReader } from "./match-entry.ts";
 import { findRouteConflicts } from "./route-conflicts.ts";
 import { matchOf, prefix, ruleOf } from "./testing/builders.ts";
-
-const amounts = vi.hoisted(() => ({ lookUps: 0, stored: 0 }));
-
-vi.mock(import("./conflicts/budget.ts"), async (original) => {
-  const own = await original();
-  return {
-    ...own,
-    budgetFor: (inputSize, demands) => ({
-      lookUps: new own.Allowance(amounts.lookUps + inputSize, demands),
-      stored: new own.Allowance(amounts.stored, demands),
-    }),
-  };
-});
 
 const names = ["a", "b", "c", "d", "e", "f", "g", "h"];
 const hostnames = ["a.x.com", "b.x.com", "*.x.com", "a.y.com", "*.y.com"];
@@ -99,16 +88,21 @@ test("a finder that has found earlier conflicts finds what a new one finds", () 
       fc.array(edit, { minLength: 1, maxLength: 12 }),
       fc.array(fc.array(edit, { minLength: 1, maxLength: 2 }), { minLength: 1, maxLength: 6 }),
       (budget, first, series) => {
-        Object.assign(amounts, budget);
-        const finder = new ConflictFinder();
+        const budgetOf = (inputSize: number, demands: ReadonlyMap<string, number>): Budget => ({
+          lookUps: new Allowance(budget.lookUps + inputSize, demands),
+          stored: new Allowance(budget.stored, demands),
+        });
+        const finder = new ConflictFinder(budgetOf);
         let routes: Routes = new Map();
         for (const edits of [first, ...series]) {
           routes = edits.reduce(edited, routes);
           const listeners = listenersOf(routes);
           const own = readable(runToEnd(finder.find(listeners, defaultPathRules)));
-          expect(own).toEqual(readable(runToEnd(new ConflictFinder().find(listeners, defaultPathRules))));
+          expect(own).toEqual(readable(runToEnd(new ConflictFinder(budgetOf).find(listeners, defaultPathRules))));
           const whole = listeners.map((listener) => ({ ...listener, routes: listener.routes.flat() }));
-          const together = readable(runToEnd(findRouteConflicts(whole, defaultPathRules)));
+          const together = readable(
+            runToEnd(findRouteConflicts(whole, defaultPathRules, new MatchReader(defaultPathRules), budgetOf)),
+          );
           if (own.unexamined > 0 || together.unexamined === 0) expect(own).toEqual(together);
           conflicts += own.sorted.length;
           if (own.unexamined > 0) limited++;

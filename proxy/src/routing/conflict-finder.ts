@@ -47,10 +47,13 @@ interface KnownFamilies {
   readonly families: Families<ConflictRoute, FamilyConflicts>;
   readonly owners: HostOwners;
   readonly reader: MatchReader;
+  readonly budgetOf: BudgetOf;
   inputSize: number;
   readonly spending: Map<string, Spending>;
   readonly joined: JoinedConflicts;
 }
+
+type BudgetOf = typeof budgetFor;
 
 interface Last {
   readonly pathRules: PathRules;
@@ -65,8 +68,15 @@ interface Last {
 /** Texts of routes that are gone stay in the reader until they are more than all others and this, in characters. */
 const spareSize = 2 ** 20;
 
+/** Finds the conflicts of each configuration; keeps those of families without a changed route. */
 export class ConflictFinder {
+  readonly #budgetOf: BudgetOf;
   #last: Last | undefined;
+
+  /** @param budgetOf for tests. */
+  constructor(budgetOf: BudgetOf = budgetFor) {
+    this.#budgetOf = budgetOf;
+  }
 
   /** @param pathRules how the paths of requests are normalised. */
   *find(listeners: readonly ComparedListener[], pathRules: PathRules): Steps<FoundConflicts> {
@@ -75,7 +85,7 @@ export class ConflictFinder {
     this.#last = undefined;
     const next =
       last !== undefined && isOfSameSites(last, listeners, pathRules) ? yield* following(last, listeners) : undefined;
-    this.#last = next ?? (yield* fromStart(listeners, pathRules));
+    this.#last = next ?? (yield* fromStart(listeners, pathRules, this.#budgetOf));
     return this.#last.found;
   }
 }
@@ -125,22 +135,33 @@ function* following(last: Last, listeners: readonly ComparedListener[]): Steps<L
   return { pathRules, listeners, found: { byListener: known.joined.byListener, unexamined: 0 }, known, firstSize };
 }
 
-function* fromStart(listeners: readonly ComparedListener[], pathRules: PathRules): Steps<Last> {
+function* fromStart(listeners: readonly ComparedListener[], pathRules: PathRules, budgetOf: BudgetOf): Steps<Last> {
   const reader = new MatchReader(pathRules);
-  const known = yield* knownFamilies(listeners, reader);
+  const known = yield* knownFamilies(listeners, reader, budgetOf);
   const firstSize = reader.size;
   if (known !== undefined) {
     return { pathRules, listeners, found: { byListener: known.joined.byListener, unexamined: 0 }, known, firstSize };
   }
   const whole = listeners.map((listener): ConflictListener => ({ ...listener, routes: listener.routes.flat() }));
-  return { pathRules, listeners, found: yield* findRouteConflicts(whole, pathRules, reader), known, firstSize };
+  return {
+    pathRules,
+    listeners,
+    found: yield* findRouteConflicts(whole, pathRules, reader, budgetOf),
+    known,
+    firstSize,
+  };
 }
 
-function* knownFamilies(listeners: readonly ComparedListener[], reader: MatchReader): Steps<KnownFamilies | undefined> {
+function* knownFamilies(
+  listeners: readonly ComparedListener[],
+  reader: MatchReader,
+  budgetOf: BudgetOf,
+): Steps<KnownFamilies | undefined> {
   const known: KnownFamilies = {
     families: new Families(kinshipAt(listeners)),
     owners: new HostOwners(listeners),
     reader,
+    budgetOf,
     inputSize: 0,
     spending: new Map(),
     joined: new JoinedConflicts(),
@@ -264,8 +285,8 @@ function subtract(known: KnownFamilies, { inputSize, spending }: FamilyConflicts
 }
 
 /** Returns what kept families leave of the budget of all; undefined if that is not enough for them. */
-function budgetLeft({ inputSize, spending }: KnownFamilies): Budget | undefined {
-  const budget = budgetFor(
+function budgetLeft({ budgetOf, inputSize, spending }: KnownFamilies): Budget | undefined {
+  const budget = budgetOf(
     inputSize,
     new Map(Array.from(spending.values(), ({ namespace, demand }) => [namespace, demand])),
   );

@@ -36,10 +36,11 @@ export function* findRouteConflicts(
   listeners: readonly ConflictListener[],
   pathRules: PathRules,
   reader = new MatchReader(pathRules),
+  budgetOf = budgetFor,
 ): Steps<FoundConflicts> {
   const tools = { owners: new HostOwners(listeners), reader, pace: new Pace(workPerStep) };
   const { contests, inputSize } = yield* contestsOf(listeners, tools);
-  const budget = budgetFor(inputSize, yield* demandsOf(contests, tools.pace));
+  const budget = budgetOf(inputSize, yield* demandsOf(contests, tools.pace));
   const { comparisons, unexamined } = yield* compareAll(contests, budget, tools);
   const byListener = new Map<string, ListenerConflicts>();
   for (const { contest, losses } of comparisons) {

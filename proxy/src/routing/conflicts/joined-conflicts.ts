@@ -9,6 +9,7 @@ export interface KeptLosses {
   readonly losses: ListenerConflicts;
 }
 
+/** The conflicts of all parts, by listener. */
 export class JoinedConflicts {
   readonly #kept = new Set<KeptLosses>();
   #byListener: FoundConflicts["byListener"] = new Map();
