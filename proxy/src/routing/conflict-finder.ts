@@ -3,7 +3,7 @@
  * have a hostname in common, directly or by way of others (`families.ts`). The conflicts of a family are kept while none of its
  * routes changes.
  *
- * What is kept must not depend on the budget, which all families share. So families are compared without regard to each other as long
+ * A kept result must not depend on the budget, which all families share. So families are compared without regard to each other as long
  * as the budget suffices for all of them, which depends on what each spends, and not on their order. If it does not suffice,
  * everything is compared together, by `findRouteConflicts`, and the whole result stands until a route changes.
  */
@@ -33,7 +33,7 @@ interface Spending {
   stored: number;
 }
 
-/** What is kept of a family. */
+/** The kept result of a family. */
 interface FamilyConflicts {
   readonly inputSize: number;
   readonly spending: readonly Spending[];
