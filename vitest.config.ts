@@ -4,7 +4,8 @@ import { MissingProgramsReporter } from "./test/support/missing-programs-reporte
 
 const shared = {
   globalSetup: ["test/support/bundle-programs.ts"],
-  testTimeout: 20_000,
+  // For tests that hang. Under CI a cluster and other tests share two processors.
+  testTimeout: 60_000,
   hookTimeout: 30_000,
   expect: expectOptions,
   retry,

@@ -4,7 +4,7 @@
  */
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { parseResource } from "../api/parse-resource.ts";
 import { type Resource, type ResourceSet, resourceSet } from "../api/resource.ts";
 import { packSnapshot } from "../app/snapshot-parts.ts";
@@ -12,9 +12,6 @@ import { clusterEnvironment } from "./environment.ts";
 import { gatewayScope, gatewayScopes } from "./gateway/gateway-scope.ts";
 import { indexResources } from "./index/resource-index.ts";
 import { type Translation, translate } from "./translate.ts";
-
-// Each case translates hundreds of routes twice for each of its changes.
-vi.setConfig({ testTimeout: 60_000 });
 
 const namespaces = ["a", "b", "c"];
 const routes = 150;
