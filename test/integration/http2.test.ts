@@ -126,10 +126,11 @@ describe.each([
     const { socket, received } = openRawHttp2(gateway.url());
     socket.write(Buffer.concat(request));
     await expect.poll(() => gateway.records).toMatchObject([{ status: 200, reason: undefined }]);
-    const last = framesOf(received()).find(
-      ({ type, flags, stream }) => stream === 1 && (type === frameType.rstStream || (flags & endStream) !== 0),
-    );
-    expect(last?.type).toBe(frameType.data);
+    const last = () =>
+      framesOf(received()).find(
+        ({ type, flags, stream }) => stream === 1 && (type === frameType.rstStream || (flags & endStream) !== 0),
+      );
+    await expect.poll(() => last()?.type).toBe(frameType.data);
   });
 });
 
