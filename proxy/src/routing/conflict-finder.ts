@@ -14,7 +14,7 @@ import { type Budget, budgetFor, Meter } from "./conflicts/budget.ts";
 import { type ConflictSite, contestsOf, type Contests, coversListener, HostOwners } from "./conflicts/contest.ts";
 import type { ConflictListener, ConflictRoute, FoundConflicts } from "./conflicts/findings.ts";
 import { JoinedConflicts, type KeptLosses } from "./conflicts/joined-conflicts.ts";
-import { Families, type Family, type Kinship } from "./families.ts";
+import { Families, type Family, itemsByList, type Kinship } from "./families.ts";
 import { MatchReader } from "./match-entry.ts";
 import { Pace } from "./pace.ts";
 import type { PathRules } from "./path-rules.ts";
@@ -243,20 +243,11 @@ function* update(
 
 /** Returns the listeners of a family with its routes, in their order. */
 function* listenersOf(
-  { members }: ConflictFamily,
+  family: ConflictFamily,
   listeners: readonly ConflictSite[],
   pace: Pace,
 ): Steps<readonly ConflictListener[]> {
-  const routes = new Map<number, ConflictRoute[]>();
-  for (const { items } of members) {
-    for (const [at, route] of items) {
-      const known = routes.get(at);
-      if (known === undefined) routes.set(at, [route]);
-      else known.push(route);
-    }
-    if (pace.endsStep(items.size)) yield;
-  }
-  const sorted = [...routes].sort(([a], [b]) => a - b);
+  const sorted = [...(yield* itemsByList(family, pace))].sort(([a], [b]) => a - b);
   return sorted.flatMap(([at, own]) => {
     const site = listeners[at];
     return site === undefined ? [] : [{ ...site, routes: own }];

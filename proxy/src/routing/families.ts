@@ -32,6 +32,23 @@ export interface Family<Item, Value> {
   value: Value | undefined;
 }
 
+/** Returns the items of a family by the index of their list. */
+export function* itemsByList<Item>(
+  { members }: Pick<Family<Item, unknown>, "members">,
+  pace: Pace,
+): Steps<ReadonlyMap<number, readonly Item[]>> {
+  const lists = new Map<number, Item[]>();
+  for (const { items } of members) {
+    for (const [list, item] of items) {
+      const known = lists.get(list);
+      if (known === undefined) lists.set(list, [item]);
+      else known.push(item);
+    }
+    if (pace.endsStep(items.size / 4)) yield;
+  }
+  return lists;
+}
+
 /** The families that a change removes and creates. */
 export interface FamilyChange<Item, Value> {
   readonly removed: ReadonlySet<Family<Item, Value>>;

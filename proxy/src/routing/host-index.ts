@@ -7,7 +7,7 @@ import { differenceBetween } from "@gatewayproxy/runtime/lists";
 import { hasSameItems } from "@gatewayproxy/runtime/memoised";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Listener, Route } from "../ir/snapshot.ts";
-import { Families, type Family, type FamilyChange } from "./families.ts";
+import { Families, type Family, type FamilyChange, itemsByList } from "./families.ts";
 import { HostTable } from "./host-table.ts";
 import type { Pace } from "./pace.ts";
 import type { MatchSet, PathIndex } from "./path-index.ts";
@@ -139,19 +139,11 @@ function* byListener(
 
 /** Indexes the hosts of one family. */
 function* hostsOf(
-  { members }: Family<Route, readonly FamilyHosts[]>,
+  family: Family<Route, readonly FamilyHosts[]>,
   prepared: PreparedMatches,
   pace: Pace,
 ): Steps<readonly FamilyHosts[]> {
-  const routes = new Map<number, Route[]>();
-  for (const { items } of members) {
-    for (const [listener, route] of items) {
-      const known = routes.get(listener);
-      if (known === undefined) routes.set(listener, [route]);
-      else known.push(route);
-    }
-    if (pace.endsStep(items.size / 4)) yield;
-  }
+  const routes = yield* itemsByList(family, pace);
   const lists = [...routes.values()];
   const shared = yield* SharedRoutes.of(lists, prepared, pace);
   const sets = new RouteSets();
