@@ -35,7 +35,7 @@ const mirrored = "mirrored";
  * again. It is never served without its copies, since any client can send the field.
  */
 export function isMirrored(field: string, name: string): boolean {
-  return membersOf(field, name).some((parameters) => parameters.some((each) => each.trim().toLowerCase() === mirrored));
+  return hasParameter(field, name, mirrored);
 }
 
 /**
@@ -43,8 +43,13 @@ export function isMirrored(field: string, name: string): boolean {
  * would call a service for it rejects it, since a service that leads to a Gateway would multiply such calls.
  */
 export function isLimitCall(field: string): boolean {
-  return membersOf(field, "gateway-proxy").some((parameters) =>
-    parameters.some((each) => each.trim().toLowerCase() === "rate-limit"),
+  return hasParameter(field, "gateway-proxy", "rate-limit");
+}
+
+/** Whether a member of the field with the name has the parameter, which is in lower case. */
+function hasParameter(field: string, name: string, parameter: string): boolean {
+  return membersOf(field, name).some((parameters) =>
+    parameters.some((each) => each.trim().toLowerCase() === parameter),
   );
 }
 
