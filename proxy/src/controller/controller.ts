@@ -26,7 +26,7 @@ import { ClassFinalizer } from "./class-finalizer.ts";
 import { DefinitionWatch, supportedVersion } from "./definitions.ts";
 import { LeaderElection } from "./lease.ts";
 import { clusterStatuses, controllerObjects, type Plan, planFor } from "./plan.ts";
-import { hasSamePlan } from "./plan-input.ts";
+import { type PlanInput, PlanInputs } from "./plan-input.ts";
 import { noProvisionErrors, type ProvisionErrors, Provisioner } from "./provision/provisioner.ts";
 import { type ProxyDefaults, workloadName } from "./provision/workload.ts";
 import { rememberedCredentials } from "./remembered-credentials.ts";
@@ -94,7 +94,8 @@ export class Controller {
   readonly #changes: Coalescer;
   #configuration: KubernetesConfiguration | undefined;
   /** The last plan, and the configuration from which it was computed. */
-  #planned: { readonly plan: Plan; readonly from: KubernetesConfiguration } | undefined;
+  readonly #inputs = new PlanInputs();
+  #planned: { readonly plan: Plan; readonly from: PlanInput } | undefined;
   /** The errors of the last provisioning. */
   #errors: ProvisionErrors = noProvisionErrors;
   #loggedProblems: ReadonlySet<string> = new Set();
@@ -254,10 +255,11 @@ export class Controller {
   /** Computes the plan of a configuration, or returns the last one if only statuses differ. */
   async #planOf(configuration: KubernetesConfiguration): Promise<Plan> {
     const last = this.#planned;
-    if (last !== undefined && hasSamePlan(last.from, configuration)) return last.plan;
+    const input = this.#inputs.next(configuration);
+    if (last?.from === input) return last.plan;
     const before = last?.plan.credentials ?? rememberedCredentials(configuration.resources);
-    const plan = await runInSlices(planFor(configuration, this.#options.defaults, before));
-    this.#planned = { plan, from: configuration };
+    const plan = await runInSlices(planFor(input, this.#options.defaults, before));
+    this.#planned = { plan, from: input };
     this.#logCulprits(plan.culprits);
     return plan;
   }
