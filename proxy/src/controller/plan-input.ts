@@ -3,6 +3,7 @@
  * does not depend on them, and what is computed of an object is kept as long as it is the same object (ADR 61). Pure.
  */
 import { isDeepStrictEqual } from "node:util";
+import { differenceBetween, type ListChange } from "@gatewayproxy/runtime/lists";
 import { hasSameItems, sameList } from "@gatewayproxy/runtime/memoised";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Resource, ResourceSet } from "../api/resource.ts";
@@ -13,8 +14,9 @@ export type PlanInput = Pick<KubernetesConfiguration, "resources" | "rejected" |
 
 /** The inputs of successive plans. */
 export class PlanInputs {
-  #last: PlanInput | undefined;
-  /** The version that stands for each one that the last configuration had. */
+  /** The last input, and the resources of the configuration for which it was returned. */
+  #last: { readonly input: PlanInput; readonly from: ResourceSet } | undefined;
+  /** The version that stands for an object, where that is another one. */
   readonly #planned = new WeakMap<Resource, Resource>();
 
   /**
@@ -24,41 +26,43 @@ export class PlanInputs {
   next(configuration: PlanInput): PlanInput {
     const { rejected, unreadable } = configuration;
     const last = this.#last;
-    const resources = this.#plannedVersions(configuration.resources, last?.resources);
-    if (
-      last === undefined ||
-      kindsOf(resources).some((kind) => resources[kind] !== last.resources[kind]) ||
-      !isDeepStrictEqual(rejected, last.rejected) ||
-      !isDeepStrictEqual(unreadable, last.unreadable)
-    ) {
-      this.#last = { resources, rejected, unreadable };
-      return this.#last;
-    }
-    return last;
+    const resources = this.#plannedVersions(configuration.resources);
+    const isSame =
+      last !== undefined &&
+      kindsOf(resources).every((kind) => resources[kind] === last.input.resources[kind]) &&
+      isDeepStrictEqual(rejected, last.input.rejected) &&
+      isDeepStrictEqual(unreadable, last.input.unreadable);
+    const input = isSame ? last.input : { resources, rejected, unreadable };
+    this.#last = { input, from: configuration.resources };
+    return input;
   }
 
-  #plannedVersions(current: ResourceSet, last: ResourceSet | undefined): ResourceSet {
+  /** Returns the same list for a kind of which no version differs. */
+  #plannedVersions(current: ResourceSet): ResourceSet {
+    const last = this.#last;
+    if (last === undefined) return current;
     const lists = kindsOf(current).map((kind) => {
-      let byKey: ReadonlyMap<string, Resource> | undefined;
-      const find = (key: string): Resource | undefined => {
-        byKey ??= new Map((last?.[kind] ?? []).map((each) => [objectKey(each.metadata), each]));
-        return byKey.get(key);
-      };
-      const versions = current[kind].map((object: Resource) => this.#plannedVersion(object, find));
-      const isSame = last !== undefined && hasSameItems(last[kind], versions);
-      return [kind, isSame ? last[kind] : sameList(versions)];
+      const planned = last.input.resources[kind];
+      if (current[kind] === last.from[kind]) return [kind, planned];
+      this.#standIn(differenceBetween<Resource>(last.from[kind], current[kind]));
+      const versions = current[kind].map((object) => this.#plannedVersion(object));
+      return [kind, hasSameItems(planned, versions) ? planned : sameList(versions)];
     });
     // Each list has the objects of its kind.
     return Object.fromEntries(lists) as ResourceSet;
   }
 
-  #plannedVersion(object: Resource, find: (key: string) => Resource | undefined): Resource {
-    const known = this.#planned.get(object);
-    if (known !== undefined) return known;
-    const before = find(objectKey(object.metadata));
-    const version = before !== undefined && isSameExceptStatus(before, object) ? before : object;
-    this.#planned.set(object, version);
-    return version;
+  /** Lets the last versions stand for new ones that differ from them only by their status. */
+  #standIn({ removed, added }: ListChange<Resource>): void {
+    const before = new Map(removed.map((object) => [objectKey(object.metadata), this.#plannedVersion(object)]));
+    for (const object of added) {
+      const version = before.get(objectKey(object.metadata));
+      if (version !== undefined && isSameExceptStatus(version, object)) this.#planned.set(object, version);
+    }
+  }
+
+  #plannedVersion(object: Resource): Resource {
+    return this.#planned.get(object) ?? object;
   }
 }
 

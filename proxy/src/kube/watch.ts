@@ -60,6 +60,8 @@ export type WatchState =
 export interface ObjectWatch<T> {
   /** Objects by `namespace/name`, or by `name` for objects of the whole cluster. */
   readonly objects: ReadonlyMap<string, T>;
+  /** The values of `objects`. It is the same list until one of them changes. */
+  readonly values: readonly T[];
   readonly state: WatchState;
   /**
    * Whether the last request failed, so that the objects may be out of date. A kind that the API server does not know is
@@ -126,6 +128,8 @@ class Reflector<T> implements ObjectWatch<T> {
   readonly #objects = new Map<string, { readonly version: string; readonly value: T }>();
   /** The objects of `#objects` without their versions, for callers. */
   readonly objects = new Map<string, T>();
+  /** Undefined after a change. */
+  #values: readonly T[] | undefined;
   state: WatchState = { kind: "starting" };
   isFailing = false;
   /** The resource version from which to watch; undefined if the objects must be listed first. */
@@ -146,6 +150,10 @@ class Reflector<T> implements ObjectWatch<T> {
     this.#options = options;
     this.#backoff = new Backoff({ random: options.random });
     this.#quota = options.quota?.join();
+  }
+
+  get values(): readonly T[] {
+    return (this.#values ??= [...this.objects.values()]);
   }
 
   close(): void {
@@ -245,6 +253,7 @@ class Reflector<T> implements ObjectWatch<T> {
     if (isMissing) {
       this.#objects.clear();
       this.objects.clear();
+      this.#values = undefined;
       this.#setState({ kind: "absent" });
     }
     return slowRetryMs * (0.5 + this.#options.random() / 2);
@@ -452,6 +461,7 @@ class Reflector<T> implements ObjectWatch<T> {
     this.#objects.set(key, { version, value });
     if (before !== undefined && before.value === value) return false;
     this.objects.set(key, value);
+    this.#values = undefined;
     this.#hasChanges = true;
     return true;
   }
@@ -459,6 +469,7 @@ class Reflector<T> implements ObjectWatch<T> {
   /** @returns whether the object was known. */
   #remove(key: string): boolean {
     this.objects.delete(key);
+    this.#values = undefined;
     return this.#objects.delete(key);
   }
 }

@@ -8,6 +8,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { Problem } from "@gatewayproxy/runtime/problem";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
 import { renderPath } from "../../api/issue.ts";
 import type { RejectedResource } from "../../api/rejected-resource.ts";
@@ -177,14 +178,14 @@ class Source implements KubernetesSource {
   async #rebuild(): Promise<void> {
     if (this.#hasEnded() || [...this.#whole.values()].some(({ state }) => state.kind === "starting")) return;
     // The selection runs in steps. This copy keeps it consistent; changes during the selection trigger another run.
-    const cachedNow = cachedIn(this.#whole.values());
+    const whole = Array.from(this.#whole, ([kind, { values }]) => ({ kind, ...listedOf(values) }));
     const {
       resources: selected,
       named,
       selections = [],
       rejected = [],
       concerns = () => true,
-    } = await runInSlices(this.#options.select(resourceSet(resourcesOf(cachedNow))));
+    } = await runInSlices(this.#options.select(wholeSet(whole)));
     if (this.#hasEnded()) return;
     this.#watchNamed(named, selections);
     if (this.#waitsForNamed()) {
@@ -192,22 +193,22 @@ class Source implements KubernetesSource {
       return;
     }
     this.#waitingSinceMs = undefined;
-    const cachedNamed = cachedIn(Array.from(this.#named.values(), ({ watch }) => watch));
+    const cachedNamed = Array.from(this.#named.values(), ({ watch }) => watch.values).flat();
     const { Secret, ConfigMap } = resourceSet(distinctResources(cachedNamed));
     const rejectedBySelection = rejected.map(
       (each): CachedResource => ({ resource: undefined, rejected: each, unknownFields: [] }),
     );
-    const concerning = cachedNow.filter(
-      (each) => isSound(each) || concerns(each.rejected?.object ?? { ...each.resource }),
+    const concerning = whole.flatMap(({ faulty }) =>
+      faulty.filter((each) => concerns(each.rejected?.object ?? { ...each.resource })),
     );
-    const cached = [...concerning, ...cachedNamed, ...rejectedBySelection];
+    const faulty = [...concerning, ...cachedNamed.filter(isFaulty), ...rejectedBySelection];
     const configuration: KubernetesConfiguration = {
       resources: { ...selected, Secret, ConfigMap },
-      problems: [...this.#watchProblems(), ...cached.flatMap(resourceProblems)],
-      kept: cached.flatMap(({ resource, rejected }) =>
+      problems: [...this.#watchProblems(), ...faulty.flatMap(resourceProblems)],
+      kept: faulty.flatMap(({ resource, rejected }) =>
         resource && rejected?.inForce === "lastValidVersion" ? [resourceKey(resource)] : [],
       ),
-      rejected: cached.flatMap(({ rejected }) => rejected ?? []),
+      rejected: faulty.flatMap(({ rejected }) => rejected ?? []),
       unreadable: this.#unreadable(),
       forbiddenKinds: [...this.#whole].flatMap(([kind, { state }]) => (state.kind === "forbidden" ? [kind] : [])),
     };
@@ -299,21 +300,39 @@ class Source implements KubernetesSource {
   }
 }
 
-/** Whether an object has no problem to report. Few objects have one. */
-function isSound({ rejected, unknownFields }: CachedResource): boolean {
-  return rejected === undefined && unknownFields.length === 0;
+/** Whether an object has a problem to report. Few objects have one. */
+function isFaulty({ rejected, unknownFields }: CachedResource): boolean {
+  return rejected !== undefined || unknownFields.length > 0;
+}
+
+/** The objects of one kind that are in force, and those with a problem. */
+interface Listed {
+  readonly resources: readonly Resource[];
+  readonly faulty: readonly CachedResource[];
+}
+
+const listedOf = memoised(
+  (cached: readonly CachedResource[]): Listed => ({
+    resources: resourcesOf(cached),
+    faulty: cached.filter(isFaulty),
+  }),
+);
+
+/** Returns the set of the kinds that are watched as a whole. */
+function wholeSet(whole: readonly ({ readonly kind: WholeKind } & Listed)[]): ResourceSet {
+  const lists = whole.map(({ kind, resources }) => [kind, resources]);
+  // The watch of a kind has the resources of this kind.
+  return { ...resourceSet([]), ...(Object.fromEntries(lists) as Partial<ResourceSet>) };
 }
 
 function isUnread({ kind }: ResourceWatch["state"]): boolean {
   return kind === "starting" || kind === "forbidden";
 }
 
-function cachedIn(watches: Iterable<ResourceWatch>): readonly CachedResource[] {
-  return Array.from(watches, ({ objects }) => [...objects.values()]).flat();
-}
-
 function resourcesOf(cached: readonly CachedResource[]): readonly Resource[] {
-  return cached.flatMap(({ resource }) => resource ?? []);
+  const resources: Resource[] = [];
+  for (const { resource } of cached) if (resource !== undefined) resources.push(resource);
+  return resources;
 }
 
 /** An object may be named and selected: it is watched twice, and is one resource. */
