@@ -8,6 +8,7 @@ import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules"
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { expect, onTestFinished, test } from "vitest";
 import { ConnectionSweeper } from "../../proxy/src/upstream/connection-sweeper.ts";
+import { BackendLoad } from "../../proxy/src/upstream/backend-load.ts";
 import { EndpointPool } from "../../proxy/src/upstream/endpoint-pool.ts";
 import type { UpstreamFailure } from "../../proxy/src/upstream/failure.ts";
 import { gatewayManifest, manifests, routeManifest, serviceManifest, startGateway } from "../support/gateway.ts";
@@ -139,7 +140,7 @@ test("a shutdown of the proxy ends the attempts on both connections", async () =
     if (arrival.path === "/second" && arrival.connection === 0) sendGoaway(arrival, 1);
   });
   const clock = new FakeClock();
-  const owner = { load: { inFlight: 0, waiting: 0 }, onFailed: () => undefined };
+  const owner = { load: new BackendLoad({ waiting: 0 }), onFailed: () => undefined };
   const endpoint = { host: "127.0.0.1", port, name: "e" };
   const timeouts = { connectTimeoutMs: 5_000, idleTimeoutMs: 5_000, maxWaitMs: 5_000, maxConnections: 8 };
   const pool = new EndpointPool({ endpoint, protocol: "h2" }, owner, {

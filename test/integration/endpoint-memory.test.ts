@@ -36,6 +36,7 @@ test("an endpoint takes less than 300 bytes of a worker until its first request"
     sweeper: new ConnectionSweeper(clock),
     random: () => 0,
     nameBudget: new NameBudget(),
+    waitingCalls: { waiting: 0 },
     resolveName: () => Promise.reject(new Error("no name is resolved here")),
     log: silentLogger,
     connectTimeoutMs: 1_000,

@@ -1,6 +1,6 @@
 /** Pipelines are kept while nothing changes on which they depend, and compiled again otherwise. */
 import { expect, test } from "vitest";
-import type { Route, RouteRule } from "../ir/snapshot.ts";
+import type { Backend, Route, RouteRule } from "../ir/snapshot.ts";
 import type { BackendHandle } from "../upstream/backend-handle.ts";
 import { KnownPipelines } from "./known-pipelines.ts";
 import type { Pipeline } from "./stages.ts";
@@ -14,8 +14,8 @@ function ruleWith(parts: Partial<RouteRule>): RouteRule {
 }
 
 /** A handle of a backend of this kind; the pipelines are compared with its identity only. */
-function handle(kind: "Service" | "Backend"): BackendHandle {
-  return { backend: { kind } } as BackendHandle;
+function handle(kind: "Service" | "Backend", settings: Partial<Backend> = {}): BackendHandle {
+  return { backend: { kind, ...settings } } as BackendHandle;
 }
 
 /** Returns pipelines, each a new object, and whether two calls in a row have the same one. */
@@ -44,8 +44,32 @@ test("an equal rule, another backend, route or Gateway has another pipeline", ()
   expect(pipeline(rule, backend, gateway, { key: "HTTPRoute/default/other" } as Route)).not.toBe(first);
 });
 
+test("the pipeline of a Backend is kept until its settings change", () => {
+  const pipeline = start();
+  const rule = ruleWith({});
+  const backend: { backend: BackendHandle["backend"] } = handle("Backend");
+  const first = pipeline(rule, backend as BackendHandle);
+  expect(pipeline(rule, backend as BackendHandle)).toBe(first);
+  backend.backend = { ...backend.backend };
+  expect(pipeline(rule, backend as BackendHandle)).not.toBe(first);
+});
+
+test("a rule with a Backend with providers is compiled for each snapshot, since the providers change without it", () => {
+  const pipeline = start();
+  const [rule, backend] = [ruleWith({}), handle("Backend", { failover: { providers: [] } })];
+  expect(pipeline(rule, backend)).not.toBe(pipeline(rule, backend));
+});
+
+test("a Service may get other endpoints", () => {
+  const pipeline = start();
+  const rule = ruleWith({});
+  const backend: { backend: BackendHandle["backend"] } = handle("Service");
+  const first = pipeline(rule, backend as BackendHandle);
+  backend.backend = { ...backend.backend };
+  expect(pipeline(rule, backend as BackendHandle)).toBe(first);
+});
+
 test.each([
-  ["a Backend", ruleWith({}), "Backend"],
   ["two references", ruleWith({ backendRefs: [ref, ref] }), "Service"],
   ["authentication", ruleWith({ authentication: {} as NonNullable<RouteRule["authentication"]> }), "Service"],
   ["global limits", ruleWith({ globalLimits: [] }), "Service"],

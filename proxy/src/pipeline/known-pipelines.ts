@@ -3,7 +3,7 @@
  * one route among thousands must not compile the others again.
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
-import type { BackendKey, ObjectName, Route, RouteRule } from "../ir/snapshot.ts";
+import type { Backend, BackendKey, ObjectName, Route, RouteRule } from "../ir/snapshot.ts";
 import type { BackendHandle } from "../upstream/backend-handle.ts";
 import type { Pipeline } from "./stages.ts";
 
@@ -12,10 +12,12 @@ interface KnownPipeline {
   readonly route: string;
   /** Of the only reference of the rule; undefined for a rule without references, or with an unknown backend. */
   readonly backend: BackendHandle | undefined;
+  /** The settings of a Backend, which the pipeline has; undefined for a Service. */
+  readonly settings: Backend | undefined;
   readonly pipeline: Pipeline;
 }
 
-/** The pipelines of rules that depend on nothing but themselves and the handle of one Service. */
+/** The pipelines of rules that depend on nothing but themselves and one backend. */
 export class KnownPipelines {
   readonly #known = new WeakMap<RouteRule, KnownPipeline>();
 
@@ -36,9 +38,9 @@ export class KnownPipelines {
     if (!isPlain(rule, backend)) return compile();
     const gateway = objectKey({ namespace, name });
     const known = this.#known.get(rule);
-    if (known?.gateway === gateway && known.route === route.key && known.backend === backend) return known.pipeline;
+    if (known?.gateway === gateway && known.route === route.key && isOf(known, backend)) return known.pipeline;
     const pipeline = compile();
-    this.#known.set(rule, { gateway, route: route.key, backend, pipeline });
+    this.#known.set(rule, { gateway, route: route.key, backend, settings: settingsOf(backend), pipeline });
     return pipeline;
   }
 
@@ -46,8 +48,7 @@ export class KnownPipelines {
   areKept({ rules }: Route, backends: ReadonlyMap<BackendKey, BackendHandle>): boolean {
     return rules.every((rule) => {
       const known = this.#known.get(rule);
-      const backend = backendOf(rule, backends);
-      return known !== undefined && known.backend === backend && isOfService(backend);
+      return known !== undefined && isOf(known, backendOf(rule, backends));
     });
   }
 }
@@ -60,20 +61,26 @@ function backendOf(
   return ref?.kind === "backend" ? backends.get(ref.backend) : undefined;
 }
 
-function isOfService(backend: BackendHandle | undefined): boolean {
-  return backend === undefined || backend.backend.kind === "Service";
+/** Whether a pipeline was compiled with a backend, and with its present settings. */
+function isOf(known: KnownPipeline, backend: BackendHandle | undefined): boolean {
+  return known.backend === backend && known.settings === settingsOf(backend);
+}
+
+/** Returns what a pipeline has of a backend. The endpoints of a Service change frequently, and are those of its handle. */
+function settingsOf(backend: BackendHandle | undefined): Backend | undefined {
+  return backend === undefined || backend.backend.kind === "Service" ? undefined : backend.backend;
 }
 
 /**
  * Whether the pipeline of a rule has no state of a snapshot: no position in a weighted choice, no key sets, no gates of rate
- * limit services, and no settings of a Backend, which its handle may get with a later snapshot.
+ * limit services, and no other backends for failover.
  */
 function isPlain(
   { backendRefs, filters, authentication, globalLimits }: RouteRule,
   backend: BackendHandle | undefined,
 ) {
   if (authentication !== undefined || globalLimits !== undefined || backendRefs.length > 1) return false;
-  if (!isOfService(backend)) return false;
+  if (backend?.backend.failover !== undefined) return false;
   const all = [...filters, ...backendRefs.flatMap((ref) => (ref.kind === "backend" ? ref.filters : []))];
   return all.every(({ kind }) => kind !== "RequestMirror");
 }

@@ -10,7 +10,8 @@ import { type Candidate, pickEndpoint } from "./balance.ts";
 import { addressOf, type ConnectionTarget } from "./connection.ts";
 import { deservesEjection, ejectionMs, mayEject } from "./ejection.ts";
 import { type EndpointFigures, unmeasured } from "./endpoint-health.ts";
-import { type BackendLoad, EndpointPool, type PoolOptions, type PoolOwner } from "./endpoint-pool.ts";
+import { BackendLoad, type WaitingCalls } from "./backend-load.ts";
+import { EndpointPool, type PoolOptions, type PoolOwner } from "./endpoint-pool.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
 import { HealthChecks } from "./health-checks.ts";
 import type { ResolveName } from "@gatewayproxy/runtime/host-names";
@@ -30,6 +31,8 @@ export interface BackendOptions extends PoolOptions, UpstreamSettings {
   readonly resolveName: ResolveName;
   /** Bounds the work for the names of a namespace. */
   readonly nameBudget: NameBudget;
+  /** Counts the waiting calls of all backends. */
+  readonly waitingCalls: WaitingCalls;
   /** Receives changes of endpoints, ejections and failed checks. */
   readonly log: Logger;
 }
@@ -96,11 +99,12 @@ export class BackendHandle implements PoolOwner {
   #available: readonly Member[] = [];
   #isClosed = false;
   readonly retries = new RetryBudget();
-  readonly load: BackendLoad = { inFlight: 0, waiting: 0 };
+  readonly load: BackendLoad;
 
   constructor(backend: Backend, options: BackendOptions) {
     this.#options = options;
     this.#backend = backend;
+    this.load = new BackendLoad(options.waitingCalls);
     this.update(backend);
   }
 

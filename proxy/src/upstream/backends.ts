@@ -32,8 +32,9 @@ export class Backends {
   #removed = new Set<BackendHandle>();
   readonly #upkeep: Timer;
 
-  constructor(options: Omit<BackendOptions, "sweeper" | "nameBudget">) {
-    this.#options = { ...options, sweeper: new ConnectionSweeper(options.clock), nameBudget: new NameBudget() };
+  constructor(options: Omit<BackendOptions, "sweeper" | "nameBudget" | "waitingCalls">) {
+    const sweeper = new ConnectionSweeper(options.clock);
+    this.#options = { ...options, sweeper, nameBudget: new NameBudget(), waitingCalls: { waiting: 0 } };
     this.#upkeep = options.clock.every(idleLookMs, () => {
       for (const { handle } of this.#held.values()) handle.closeIdle();
     });
@@ -98,8 +99,7 @@ export class Backends {
 
   /** Whether any call waits for a connection. */
   get isContended(): boolean {
-    for (const { handle } of this.#held.values()) if (handle.load.waiting > 0) return true;
-    return false;
+    return this.#options.waitingCalls.waiting > 0;
   }
 
   /** Closes every connection now. */

@@ -17,6 +17,7 @@ import {
 } from "./connection.ts";
 import { createConnection } from "./create-connection.ts";
 import { type EndpointFigures, EndpointHealth, unmeasured } from "./endpoint-health.ts";
+import { BackendLoad } from "./backend-load.ts";
 import type { UpstreamFailure } from "./failure.ts";
 import { OpeningSocket, type SocketOwner } from "./opening-socket.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
@@ -27,13 +28,6 @@ import { PendingQueue } from "./pending-queue.ts";
 export interface PoolOptions
   extends ConnectionOptions,
     Pick<UpstreamSettings, "maxConnections" | "maxTunnels" | "maxWaitMs"> {}
-
-/** The number of calls of a backend, without tunnels, over all its pools. */
-export interface BackendLoad {
-  /** On a connection or waiting for one. */
-  inFlight: number;
-  waiting: number;
-}
 
 /** A stream of an endpoint, or a session, which counts as a call until `end`. */
 export interface CountedStream {
@@ -138,7 +132,8 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore {
     return (this.#starting ??= new PendingQueue({
       clock,
       maxWaitMs: connectTimeoutMs + maxWaitMs,
-      load: { waiting: 0 },
+      // These calls do not wait for others: the connection is theirs.
+      load: new BackendLoad({ waiting: 0 }),
       failure: `the endpoint has accepted no HTTP/2 stream within ${maxWaitMs} ms`,
     }));
   }

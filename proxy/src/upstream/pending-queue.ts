@@ -6,6 +6,7 @@
  * is useless.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { BackendLoad } from "./backend-load.ts";
 import type { UpstreamCall, UpstreamRequest } from "./call.ts";
 
 /** A call that waits, and its request. */
@@ -21,7 +22,7 @@ export interface PendingQueueOptions {
   /** Time in milliseconds after which a call fails as `overloaded`. */
   readonly maxWaitMs: number;
   /** Counts the pending calls of the backend, including those to its other endpoints. */
-  readonly load: { waiting: number };
+  readonly load: Pick<BackendLoad, "startWaiting" | "endWaiting">;
   /** The message of the failure of a call that waited too long. */
   readonly failure: string;
 }
@@ -51,7 +52,7 @@ export class PendingQueue {
     const own = this.#clients.get(request.client);
     if (own === undefined) this.#clients.set(request.client, new Map([[call, place]]));
     else own.set(call, place);
-    load.waiting++;
+    load.startWaiting();
     this.#timer ??= clock.setTimer(maxWaitMs, () => this.#expire());
   }
 
@@ -70,7 +71,7 @@ export class PendingQueue {
     own?.delete(call);
     this.#clients.delete(client);
     if (own !== undefined && own.size > 0) this.#clients.set(client, own);
-    this.#options.load.waiting--;
+    this.#options.load.endWaiting();
     if (this.#places.size > 0) return;
     this.#timer?.cancel();
     this.#timer = undefined;
