@@ -125,7 +125,7 @@ export class Configuration {
   #lastRejected: RejectedConfiguration | undefined;
   #current: Snapshot = { generation: 0, binds: [], backends: {} };
   /** The current snapshot in the form that is sent to workers. */
-  #packed: PackedSnapshot = { frame: { generation: 0, binds: [], backends: [] }, parts: new Map() };
+  #packed: PackedSnapshot = { frame: { generation: 0, binds: [], backends: [] }, groups: [] };
   #failures: readonly BindFailure[] = [];
   #reported: ReadonlySet<string> = new Set();
   readonly #backoff: Backoff;

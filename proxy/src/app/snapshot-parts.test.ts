@@ -6,30 +6,19 @@ import { parseManifests } from "../api/parse-manifests.ts";
 import type { Backend, ListenerTls, Snapshot } from "../ir/snapshot.ts";
 import { bindOf, listenerOf, matchOf, prefix, routeOf, ruleOf } from "../routing/testing/builders.ts";
 import { translate } from "../translate/translate.ts";
-import {
-  batchesOf,
-  isSameFrame,
-  type PackedSnapshot,
-  packSnapshot,
-  type PartKey,
-  ReceivedParts,
-} from "./snapshot-parts.ts";
+import { batchesOf, SentParts } from "./sent-parts.ts";
+import { isSameFrame, type PackedSnapshot, packSnapshot, ReceivedParts } from "./snapshot-parts.ts";
 
 /** The receiving side of a worker, and the parts that were sent to it. */
 class Receiver {
   readonly #parts = new ReceivedParts();
-  #known: ReadonlySet<PartKey> = new Set();
+  readonly #sent = new SentParts();
 
   receive(packed: PackedSnapshot): { readonly snapshot: Snapshot; readonly sent: number } {
-    const { frame, parts } = structuredClone(packed);
-    let sent = 0;
-    for (const batch of batchesOf({ frame, parts }, this.#known)) {
-      sent += batch.length;
-      this.#parts.add(batch);
-    }
-    this.#parts.remove([...this.#known].filter((key) => !parts.has(key)));
-    this.#known = new Set(parts.keys());
-    return { snapshot: runToEnd(this.#parts.assemble(frame)), sent };
+    const { added, removed } = this.#sent.next(packed.groups);
+    for (const batch of batchesOf(added)) this.#parts.add(structuredClone(batch));
+    this.#parts.remove(removed);
+    return { snapshot: runToEnd(this.#parts.assemble(structuredClone(packed.frame))), sent: added.length };
   }
 }
 
@@ -92,7 +81,7 @@ test("authorities and certificates that are named several times are one part, an
     backends: Object.fromEntries(backends.map((each) => [each.key, each])),
   };
   const packed = pack(snapshot);
-  const length = [...packed.parts.values()].reduce((sum, text) => sum + text.length, 0);
+  const length = new SentParts().next(packed.groups).added.reduce((sum, [, text]) => sum + text.length, 0);
   // The text, a client's certificate and a listener's certificate.
   expect(length).toBeLessThan(3.5 * pem.length);
   const receiver = new Receiver();

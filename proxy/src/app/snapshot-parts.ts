@@ -49,9 +49,18 @@ export interface FrameBind extends Pick<Bind, "address" | "port" | "transport"> 
 /** A snapshot as it is sent. */
 export interface PackedSnapshot {
   readonly frame: SnapshotFrame;
-  /** All parts to which the frame or another part refers. A part is listed before the parts that refer to it. */
-  readonly parts: ReadonlyMap<PartKey, string>;
+  /** All parts to which the frame or another part refers. */
+  readonly groups: readonly PartGroup[];
 }
+
+/** A list of parts with their keys. */
+export type PartBatch = readonly (readonly [PartKey, string])[];
+
+/**
+ * A page or another part of the frame, after all parts to which it refers. It is the same list in the next snapshot if nothing in
+ * it has changed. Several groups can have a part.
+ */
+export type PartGroup = PartBatch;
 
 /** `routes` are the keys of pages, each a list of `PackedRoute`. */
 interface PackedListener extends Omit<Listener, "routes" | "tls"> {
@@ -125,17 +134,20 @@ interface PackedGlobalLimit extends Omit<GlobalLimit, "descriptors" | "fallback"
 
 /** Packs a snapshot, in steps of one page each. What has not changed since the last snapshot is not packed again. */
 export function* packSnapshot({ generation, binds, backends }: Snapshot): Steps<PackedSnapshot> {
-  const parts = new Map<PartKey, string>();
-  const add = ({ key, text, uses }: Part): PartKey => {
-    if (parts.has(key)) return key;
-    for (const part of uses) add(part);
-    parts.set(key, text);
-    return key;
+  const groups: PartGroup[] = [];
+  const add = (part: Part): PartKey => {
+    groups.push(groupOf(part));
+    return part.key;
   };
   const frameBinds: FrameBind[] = [];
   for (const { listeners, streams, ...bind } of binds) {
     const keys: PartKey[] = [];
-    for (const listener of listeners) keys.push(add(yield* listenerPart(listener)));
+    for (const listener of listeners) {
+      const part = yield* listenerPart(listener);
+      for (const use of part.uses) add(use);
+      groups.push([[part.key, part.text]]);
+      keys.push(part.key);
+    }
     const streamKeys: PartKey[] = [];
     for (const listener of streams ?? []) {
       streamKeys.push(add(streamListenerPart(listener)));
@@ -148,7 +160,7 @@ export function* packSnapshot({ generation, binds, backends }: Snapshot): Steps<
     backendKeys.push(add(backendsPart(page)));
     yield;
   }
-  return { frame: { generation, binds: frameBinds, backends: backendKeys }, parts };
+  return { frame: { generation, binds: frameBinds, backends: backendKeys }, groups };
 }
 
 /** Whether two snapshots are equal except for their generations. */
@@ -162,6 +174,18 @@ interface Part {
   readonly text: string;
   readonly uses: readonly Part[];
 }
+
+/** Returns the group of a part. */
+const groupOf = memoised((part: Part): PartGroup => {
+  const parts = new Map<PartKey, string>();
+  const add = ({ key, text, uses }: Part): void => {
+    if (parts.has(key)) return;
+    for (const use of uses) add(use);
+    parts.set(key, text);
+  };
+  add(part);
+  return [...parts];
+});
 
 function partOf(value: object | string, uses: readonly Part[] = []): Part {
   const text = JSON.stringify(value);
@@ -337,28 +361,6 @@ function limitsByTarget(limits: readonly LocalLimit[]): readonly (readonly Local
     else groups.push([limit]);
   }
   return groups;
-}
-
-/** A list of parts with their keys. */
-export type PartBatch = readonly (readonly [PartKey, string])[];
-
-/** The length of a batch in characters, which takes a few milliseconds to parse. A longer part is a separate batch. */
-const batchLength = 128 * 1024;
-
-/** Yields the parts of a snapshot in batches, without those in `alreadySent`. */
-export function* batchesOf({ parts }: PackedSnapshot, alreadySent: ReadonlySet<PartKey>): Generator<PartBatch> {
-  let batch: (readonly [PartKey, string])[] = [];
-  let length = 0;
-  for (const part of parts) {
-    if (alreadySent.has(part[0])) continue;
-    batch.push(part);
-    length += part[1].length;
-    if (length < batchLength) continue;
-    yield batch;
-    batch = [];
-    length = 0;
-  }
-  if (batch.length > 0) yield batch;
 }
 
 /**

@@ -29,7 +29,8 @@ import type {
 } from "./messages.ts";
 import { PortClaims } from "./port-claims.ts";
 import { TokenThread } from "./token-thread-host.ts";
-import { batchesOf, type PackedSnapshot, type PartKey } from "./snapshot-parts.ts";
+import { batchesOf, SentParts } from "./sent-parts.ts";
+import type { PackedSnapshot } from "./snapshot-parts.ts";
 
 /** Start data of every worker, without the fields that are known later. */
 export type WorkerPoolStart = Omit<WorkerStart, "worker" | "workers" | "addresses">;
@@ -115,11 +116,11 @@ export class WorkerPool {
    * Applies a snapshot. Resolves when every worker serves it, with the binds that a worker could not open, without
    * duplicates.
    */
-  async apply({ frame, parts }: PackedSnapshot): Promise<readonly BindFailure[]> {
+  async apply({ frame, groups }: PackedSnapshot): Promise<readonly BindFailure[]> {
     const taken = await this.#ports.claim(frame.binds);
     const takenNames = new Set(taken.map(bindName));
     const binds = frame.binds.filter((bind) => !takenNames.has(bindName(bind)));
-    const usable = { frame: { ...frame, binds }, parts };
+    const usable = { frame: { ...frame, binds }, groups };
     this.#snapshot = usable;
     const failures = await Promise.all(
       Array.from(this.#workers, ([number, worker]) => this.#applyTo(number, worker, usable)),
@@ -284,8 +285,7 @@ class WorkerThread {
   readonly #onTraced: ThreadEvents["onTraced"];
   readonly #appendAccessLines: ThreadEvents["appendAccessLines"];
   readonly #onTokenPort: ThreadEvents["onTokenPort"];
-  /** The parts of the last snapshot that was sent. */
-  #parts: ReadonlySet<PartKey> = new Set();
+  readonly #parts = new SentParts();
   #sent: Promise<unknown> = Promise.resolve();
   #requests = 0;
   #hasEnded = false;
@@ -328,13 +328,11 @@ class WorkerThread {
   }
 
   async #send(snapshot: PackedSnapshot): Promise<{ readonly response: Promise<FromWorker> }> {
-    const previous = this.#parts;
-    this.#parts = new Set(snapshot.parts.keys());
-    for (const parts of batchesOf(snapshot, previous)) {
+    const { added, removed } = this.#parts.next(snapshot.groups);
+    for (const parts of batchesOf(added)) {
       this.#post({ kind: "parts", parts });
       await nextTurn();
     }
-    const removed = [...previous].filter((key) => !snapshot.parts.has(key));
     const id = this.#requests++;
     return { response: this.#request(`applied ${id}`, { kind: "apply", id, frame: snapshot.frame, removed }) };
   }

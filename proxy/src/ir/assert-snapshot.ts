@@ -9,11 +9,13 @@ import type { GlobalLimit } from "./global-limit.ts";
 import type { LocalLimit } from "./limit.ts";
 import type {
   Backend,
+  BackendKey,
   BackendRef,
   Bind,
   Listener,
   ListenerTls,
   ProviderRef,
+  Route,
   RouteRule,
   Snapshot,
   StreamListener,
@@ -27,8 +29,12 @@ export class SnapshotError extends Error {
 /** A backend has up to a thousand endpoints, each of which takes well below a microsecond. */
 const backendsPerStep = 16;
 
-/** Backends that have been found to be sound. An unchanged backend is the same object in the next snapshot. */
+/** What has been found to be sound. What is unchanged is the same object in the next snapshot. */
 const soundBackends = new WeakSet<Backend>();
+const soundLimits = new WeakSet<LocalLimit | GlobalLimit>();
+const soundRouteLists = new WeakSet<readonly Route[]>();
+/** The keys of all backends to which rules refer that have been found to be sound but for them. */
+const soundRules = new WeakMap<Route["rules"], readonly BackendKey[]>();
 
 /**
  * Asserts the invariants. A step for each listener, and for some backends.
@@ -45,14 +51,12 @@ export function* assertSnapshot({ binds, backends }: Pick<Snapshot, "binds" | "b
     assertProviders(key, backend.failover?.providers, backends);
     if (++count % backendsPerStep === 0) yield;
   }
-  // Rules and limits are shared by the listeners of a Gateway, and each is asserted once.
-  const seen = new Set<object>();
   const sockets = new Set<string>();
   for (const bind of binds) {
     const socket = `${bind.address ?? "*"}:${bind.port}${bind.transport === undefined ? "" : " over UDP"}`;
     assert(!sockets.has(socket), socket, "occurs in two binds");
     sockets.add(socket);
-    yield* assertBind(bind, socket, keys, seen);
+    yield* assertBind(bind, socket, keys);
   }
 }
 
@@ -60,7 +64,6 @@ function* assertBind(
   { port, transport, listeners, streams = [] }: Bind,
   socket: string,
   backends: ReadonlySet<string>,
-  seen: Set<object>,
 ): Steps<void> {
   const all = [...listeners, ...streams];
   assert(isPort(port), socket, "has a port that is not in 1..65535");
@@ -71,23 +74,37 @@ function* assertBind(
   assert(protocols.size === 1, socket, "has listeners with TLS and without, or of several protocols");
   assert(protocols.has("UDP") === (transport === "UDP"), socket, "has a listener of another transport");
   for (const listener of streams) {
-    assertStreamListener(listener, backends, seen);
+    assertStreamListener(listener, backends);
     yield;
   }
   for (const listener of listeners) {
     assertListener(listener);
     for (const { key, rules } of listener.routes) {
-      if (seen.has(rules)) continue;
-      seen.add(rules);
-      const isUnique = rules.length < 2 || new Set(rules.map((rule) => rule.key)).size === rules.length;
-      assert(isUnique, key, "has two rules with one key");
-      for (const rule of rules) assertRule(rule, backends, seen);
+      const uses = soundRules.get(rules);
+      if (uses?.every((backend) => backends.has(backend)) === true) continue;
+      assertRules(key, rules, backends);
     }
     yield;
   }
 }
 
-function assertStreamListener(listener: StreamListener, backends: ReadonlySet<string>, seen: Set<object>): void {
+function assertRules(key: string, rules: Route["rules"], backends: ReadonlySet<string>): void {
+  const isUnique = rules.length < 2 || new Set(rules.map((rule) => rule.key)).size === rules.length;
+  assert(isUnique, key, "has two rules with one key");
+  for (const rule of rules) assertRule(rule, backends);
+  soundRules.set(rules, [...new Set(rules.flatMap(usesOf))]);
+}
+
+/** Returns the keys of the backends to which a rule refers. */
+function usesOf({ filters, backendRefs }: RouteRule): readonly BackendKey[] {
+  const refs = backendRefs.flatMap((ref) => (ref.kind === "invalid" ? [] : [ref]));
+  const mirrors = [...filters, ...refs.flatMap((ref) => ref.filters)].flatMap((filter) =>
+    filter.kind === "RequestMirror" ? [filter.backend] : [],
+  );
+  return [...refs.map((ref) => ref.backend), ...mirrors];
+}
+
+function assertStreamListener(listener: StreamListener, backends: ReadonlySet<string>): void {
   const { key, protocol, tls, hostname, routes } = listener;
   assert(
     protocol === "TLS" || (tls === undefined && hostname === undefined),
@@ -101,7 +118,7 @@ function assertStreamListener(listener: StreamListener, backends: ReadonlySet<st
     for (const ref of route.backendRefs) assertRef(ref, route.key, backends);
     for (const limit of route.limits) {
       assert(limit.counts === "connections", route.key, `has limit ${limit.counter} of ${limit.counts}`);
-      assertOnce(limit, seen, () => assertLocal(limit, route.key));
+      assertOnce(limit, () => assertLocal(limit, route.key));
     }
   }
 }
@@ -116,10 +133,12 @@ function assertListener({ key, protocol, tls, hostname, routes }: Listener): voi
   assert((protocol === "HTTPS") === (tls !== undefined), key, `has protocol ${protocol} and other TLS settings`);
   assertTls(key, tls);
   assert(hostname === undefined || hostname === hostname.toLowerCase(), key, "has a host name in upper case");
+  if (soundRouteLists.has(routes)) return;
   assert(new Set(routes.map((route) => route.key)).size === routes.length, key, "has a route twice");
+  soundRouteLists.add(routes);
 }
 
-function assertRule(rule: RouteRule, backends: ReadonlySet<string>, seen: Set<object>): void {
+function assertRule(rule: RouteRule, backends: ReadonlySet<string>): void {
   const { key, filters, backendRefs, limits, globalLimits = [] } = rule;
   // A rule loses the matches that exceed a bound, and responds with 500 to the others.
   assert(rule.matches.length > 0 || backendRefs.length === 0, key, "has backends and no match");
@@ -129,8 +148,8 @@ function assertRule(rule: RouteRule, backends: ReadonlySet<string>, seen: Set<ob
     if (ref.kind === "invalid") continue;
     assertMirrors(ref.filters, key, backends);
   }
-  for (const limit of limits) assertOnce(limit, seen, () => assertLocal(limit, key));
-  for (const limit of globalLimits) assertOnce(limit, seen, () => assertGlobal(limit, key));
+  for (const limit of limits) assertOnce(limit, () => assertLocal(limit, key));
+  for (const limit of globalLimits) assertOnce(limit, () => assertGlobal(limit, key));
 }
 
 function assertRef(ref: BackendRef, key: string, backends: ReadonlySet<string>): void {
@@ -139,10 +158,10 @@ function assertRef(ref: BackendRef, key: string, backends: ReadonlySet<string>):
   assert(backends.has(ref.backend), key, `refers to backend ${ref.backend}, which is not in the snapshot`);
 }
 
-function assertOnce(limit: object, seen: Set<object>, assertLimit: () => void): void {
-  if (seen.has(limit)) return;
-  seen.add(limit);
+function assertOnce(limit: LocalLimit | GlobalLimit, assertLimit: () => void): void {
+  if (soundLimits.has(limit)) return;
   assertLimit();
+  soundLimits.add(limit);
 }
 
 function assertMirrors(filters: readonly Filter[], key: string, backends: ReadonlySet<string>): void {

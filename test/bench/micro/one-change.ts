@@ -11,7 +11,8 @@ import { systemClock } from "@gatewayproxy/runtime/clock";
 import { silentLogger } from "@gatewayproxy/runtime/log";
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { renderKey, resourceSet } from "../../../proxy/src/api/resource.ts";
-import { ReceivedParts, batchesOf, type PackedSnapshot } from "../../../proxy/src/app/snapshot-parts.ts";
+import { batchesOf, SentParts } from "../../../proxy/src/app/sent-parts.ts";
+import { type PackedSnapshot, ReceivedParts } from "../../../proxy/src/app/snapshot-parts.ts";
 import { Configuration } from "../../../proxy/src/app/configuration.ts";
 import { currentObjects } from "../../../proxy/src/controller/current-objects.ts";
 import { clusterStatuses, planFor } from "../../../proxy/src/controller/plan.ts";
@@ -186,7 +187,7 @@ class MeasuredController {
 class MeasuredProxy {
   readonly watched = new Watched(false);
   readonly #parts = new ReceivedParts();
-  #sent: ReadonlySet<string> = new Set();
+  readonly #sent = new SentParts();
   #stages = new Stages();
   readonly dataPlane = new DataPlane({
     ...{ clock: systemClock, random: () => 0, createRequestId: randomUUID },
@@ -233,9 +234,9 @@ class MeasuredProxy {
   async #serve(snapshot: PackedSnapshot) {
     const startMs = cpuMs();
     this.#stages.measure("worker: parts", () => {
-      for (const batch of batchesOf(snapshot, this.#sent)) this.#parts.add(structuredClone(batch));
-      this.#parts.remove([...this.#sent].filter((key) => !snapshot.parts.has(key)));
-      this.#sent = new Set(snapshot.parts.keys());
+      const { added, removed } = this.#sent.next(snapshot.groups);
+      for (const batch of batchesOf(added)) this.#parts.add(structuredClone(batch));
+      this.#parts.remove(removed);
     });
     const frame = this.#stages.measure("worker: frame", () => structuredClone(snapshot.frame));
     const assembled = this.#stages.measure("worker: assemble", () => runToEnd(this.#parts.assemble(frame)));

@@ -4,7 +4,8 @@
  */
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { expect, test } from "vitest";
-import { batchesOf, type PackedSnapshot, packSnapshot, ReceivedParts } from "../../../proxy/src/app/snapshot-parts.ts";
+import { batchesOf, SentParts } from "../../../proxy/src/app/sent-parts.ts";
+import { type PackedSnapshot, packSnapshot, ReceivedParts } from "../../../proxy/src/app/snapshot-parts.ts";
 import { CounterTable, createCounters } from "../../../proxy/src/policy/ratelimit/counter-table.ts";
 import { compileLimits } from "../../../proxy/src/policy/ratelimit/local-limiter.ts";
 import {
@@ -91,7 +92,7 @@ test.each([
     const packed = packedFor(objects);
     const before = await usedMemory();
     const received = new ReceivedParts();
-    for (const batch of batchesOf(packed, new Set())) received.add(structuredClone(batch));
+    for (const batch of batchesOf(new SentParts().next(packed.groups).added)) received.add(structuredClone(batch));
     const snapshot = runToEnd(received.assemble(packed.frame));
     const table = new CounterTable(createCounters(1_024, 2), 1);
     const rules = snapshot.binds.flatMap(({ listeners }) =>

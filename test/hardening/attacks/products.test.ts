@@ -6,6 +6,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { expect, test } from "vitest";
+import { SentParts } from "../../../proxy/src/app/sent-parts.ts";
 import { packSnapshot } from "../../../proxy/src/app/snapshot-parts.ts";
 import { type Translation, translate } from "../../../proxy/src/translate/translate.ts";
 import {
@@ -402,8 +403,8 @@ test.each(products)("%s (%i) and %s (%i) take the sum of their memory", (_list, 
 
 /** The characters that are sent to a worker. */
 function packedLength({ binds, backends }: Translation): number {
-  const { parts } = runToEnd(packSnapshot({ generation: 1, binds, backends }));
-  return [...parts.values()].reduce((sum, text) => sum + text.length, 0);
+  const { groups } = runToEnd(packSnapshot({ generation: 1, binds, backends }));
+  return new SentParts().next(groups).added.reduce((sum, [, text]) => sum + text.length, 0);
 }
 
 /** The used heap after a full collection. */
