@@ -79,6 +79,8 @@ export interface ScaleCluster {
   readonly port: number;
   readonly controller: RunningProgram;
   readonly proxy: RunningProgram;
+  /** Whether both programs write CPU profiles. */
+  readonly isProfiled: boolean;
   /** The number of writes of the controller to a kind, such as `gateways`, from the audit log of the API server. */
   writesTo(resource: string): number;
   /** Ends all programs, and removes the cluster. */
@@ -119,6 +121,7 @@ export async function startCluster(namespaces: number, profiles?: string): Promi
     port,
     controller,
     proxy,
+    isProfiled: profiles !== undefined,
     writesTo: (resource) => countWrites(plane.auditLog, resource),
     async stop() {
       await Promise.all([controller.stop(), proxy.stop()]);
