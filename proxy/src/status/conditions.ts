@@ -2,6 +2,7 @@
  * Compares conditions with earlier ones: computes the time of the last transition of each for the API server, and the
  * changed conditions for the log. Pure.
  */
+import { differenceBetween } from "@gatewayproxy/runtime/lists";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { routeKinds } from "@gatewayproxy/runtime/route-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
@@ -66,45 +67,38 @@ export interface StatusLine {
  * deleted objects are not reported.
  */
 export function* changedStatusLines(statuses: Statuses, before: Statuses | undefined): Steps<readonly StatusLine[]> {
-  // The status of an unchanged object is mostly the same value.
-  const unchanged = before === undefined ? noStatuses : commonIn(statuses, before);
+  // The status of an unchanged route is mostly the same value.
+  const last = before === undefined ? [] : statusLines(withoutCommon(before, statuses));
+  const current = before === undefined ? statuses : withoutCommon(statuses, before);
   const reported = new Set<string>();
-  for (const line of before === undefined ? [] : statusLines(before, unchanged)) {
+  for (const line of last) {
     reported.add(JSON.stringify(line));
     yield;
   }
   const changed: StatusLine[] = [];
-  for (const line of statusLines(statuses, unchanged)) {
+  for (const line of statusLines(current)) {
     if (!reported.has(JSON.stringify(line))) changed.push(line);
     yield;
   }
   return changed;
 }
 
-const noStatuses: ReadonlySet<object> = new Set();
-
-/** Returns the statuses of routes that both have as the same value. */
-function commonIn(a: Statuses, b: Statuses): ReadonlySet<object> {
-  const all = new Set<object>(routeKinds.flatMap((kind) => a[routeLists[kind]]));
-  return new Set(routeKinds.flatMap((kind) => b[routeLists[kind]]).filter((status) => all.has(status)));
+/** Returns statuses without those of routes that others have as the same values. */
+function withoutCommon(statuses: Statuses, others: Statuses): Statuses {
+  const lists = routeKinds.map((kind) => {
+    const list = routeLists[kind];
+    return [list, differenceBetween(others[list], statuses[list]).added] as const;
+  });
+  return { ...statuses, ...Object.fromEntries(lists) };
 }
 
-/**
- * Yields each condition as a line. It is a generator, because there may be thousands of conditions.
- *
- * @param leftOut statuses of routes without lines; default: none.
- */
-export function* statusLines(
-  statuses: Statuses,
-  leftOut: ReadonlySet<object> = noStatuses,
-): Generator<StatusLine, undefined, undefined> {
+/** Yields each condition as a line. It is a generator, because there may be thousands of conditions. */
+export function* statusLines(statuses: Statuses): Generator<StatusLine, undefined, undefined> {
   const { gatewayClasses, gateways, listenerSets, backendTlsPolicies, proxyPolicies, backends } = statuses;
   for (const { name, conditions } of gatewayClasses) yield* lines(`GatewayClass ${name}`, undefined, conditions);
   for (const status of gateways) yield* linesWithListeners("Gateway", status);
   for (const status of listenerSets) yield* linesWithListeners("ListenerSet", status);
-  for (const [kind, status] of routeStatusesIn(statuses)) {
-    if (!leftOut.has(status)) yield* linesWithParents(kind, status);
-  }
+  for (const [kind, status] of routeStatusesIn(statuses)) yield* linesWithParents(kind, status);
   for (const status of backendTlsPolicies) yield* linesWithAncestors("BackendTLSPolicy", status);
   for (const status of proxyPolicies) yield* linesWithAncestors("ProxyPolicy", status);
   for (const { namespace, name, conditions } of backends) {

@@ -7,6 +7,7 @@ import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend } from "../../api/backend.ts";
 import type { BackendTlsPolicy } from "../../api/backend-tls-policy.ts";
+import type { EndpointSlice } from "../../api/endpoint-slice.ts";
 import type { Gateway } from "../../api/gateway.ts";
 import type { ParentRef } from "../../api/http-route.ts";
 import type { ListenerSet } from "../../api/listener-set.ts";
@@ -14,8 +15,8 @@ import { gatewayGroup, proxyGroup } from "../../api/names.ts";
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import { type AnyRoute, type Resource, type ResourceSet, routesOf } from "../../api/resource.ts";
 import type { Service } from "../../api/service.ts";
-import { groupedBy, pagesBy } from "@gatewayproxy/runtime/lists";
-import { KnownValues, memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
+import { groupedBy, joined, pagesBy } from "@gatewayproxy/runtime/lists";
+import { keepingEqual, KnownValues, memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
 import { routeKey } from "@gatewayproxy/runtime/route-key";
 import { matchListeners, type OpenListener } from "../route/attachment.ts";
 import { gatewayLabelValue, gatewayNameLabel } from "./gateway-label.ts";
@@ -125,13 +126,8 @@ function* scopeIn(
     (set) => gateway !== undefined && allowsSet(gateway, set, labels),
   );
   const owners = sameList<ListenerOwner>([...(gateway ? [gateway] : []), ...sets]);
-  const used = { services: new Set<string>(), backends: new Set<string>() };
-  const use = (uses: Uses) => {
-    for (const service of uses.services) used.services.add(service);
-    for (const backend of uses.backends) used.backends.add(backend);
-  };
   const candidates = pagesOfRoutes(sameList(valuesOf(index.routesByParent, owners.map(parentKey))));
-  const pages = yield* eachPage(candidates, function* (page): Steps<readonly AnyRoute[]> {
+  const pages = yield* eachPage(candidates, function* (page): Steps<PageScope> {
     const { routes: named, refs } = yield* referringIn(page, owners);
     // What the translation has accepted decides, or what the listeners allow.
     const accepted = acceptedParents && refs.map((ref) => acceptedParents.has(ref));
@@ -139,36 +135,38 @@ function* scopeIn(
     const isAccepted: IsAccepted = (route, { ref, listeners }) =>
       (acceptsAll && listeners.length === 0) ||
       (acceptedParents?.has(ref) ?? matchListeners(route, ref, listeners, labels).kind === "attached");
-    const scope = yield* knownScopes(owners).get(page, inputs, () => scopeOfPage(named, isAccepted, isPermitted));
-    use(scope.uses);
-    return scope.routes;
+    return yield* knownScopes(owners).get(page, inputs, function* () {
+      const scope = yield* scopeOfPage(named, isAccepted, isPermitted);
+      const [first] = page;
+      return first === undefined ? scope : { ...scope, uses: keptUses(owners)(first, scope.uses) };
+    });
   });
-  const routes = pages.flat();
+  const routes = joined(pages.map((page) => page.routes));
+  const ofRoutes = namesIn(sameList(pages.map(({ uses }) => uses)));
   const targets = new Set([`Gateway ${key}`]);
   for (const route of resources.ProxyPolicy.length === 0 ? [] : routes) {
     for (const target of targetsOfRoute(route)) targets.add(target);
   }
-  const policies = yield* eachObject(valuesOf(index.policiesByTarget, targets), itself, (policy) => {
-    use(usesOfReferences(referencesOfPolicy(policy), isPermitted));
-    return ofTargets(policy, targets);
-  });
-  for (const service of index.ownServices.get(`${namespace} ${gatewayLabelValue(name)}`) ?? []) {
-    used.services.add(nameKey(service));
-  }
+  const policies = yield* eachObject(valuesOf(index.policiesByTarget, targets), itself, (policy) => ({
+    policy: ofTargets(policy, targets),
+    uses: usesOfReferences(referencesOfPolicy(policy), isPermitted),
+  }));
+  const others = namesIn(policies.map(({ uses }) => uses));
+  const ownServices = index.ownServices.get(`${namespace} ${gatewayLabelValue(name)}`) ?? [];
+  // Few names are not those of routes, whose objects are looked up once.
+  const otherServices = new Set([...others.services, ...ownServices.map(nameKey)]).difference(ofRoutes.services);
+  const allServices = new Set([...ofRoutes.services, ...otherServices]);
+  const allBackends = new Set([...ofRoutes.backends, ...others.backends]);
   return {
     ...resources,
     Gateway: gateway === undefined ? [] : [gateway],
     ListenerSet: sets,
-    HTTPRoute: routes.filter((route) => route.kind === "HTTPRoute"),
-    GRPCRoute: routes.filter((route) => route.kind === "GRPCRoute"),
-    TLSRoute: routes.filter((route) => route.kind === "TLSRoute"),
-    TCPRoute: routes.filter((route) => route.kind === "TCPRoute"),
-    UDPRoute: routes.filter((route) => route.kind === "UDPRoute"),
-    ProxyPolicy: policies,
-    BackendTLSPolicy: valuesOf(index.tlsPolicies, used.services),
-    Backend: withProviders(used.backends, backends),
-    Service: [...used.services].flatMap((service) => services.get(service) ?? []),
-    EndpointSlice: [...used.services].flatMap((service) => slices.get(service) ?? []),
+    ...routesByKind(routes),
+    ProxyPolicy: policies.map(({ policy }) => policy),
+    BackendTLSPolicy: valuesOf(index.tlsPolicies, allServices),
+    Backend: withProviders(allBackends, backends),
+    Service: sameList([...servicesNamed(ofRoutes.services, services), ...servicesNamed(otherServices, services)]),
+    EndpointSlice: sameList([...slicesNamed(ofRoutes.services, slices), ...slicesNamed(otherServices, slices)]),
   };
 }
 
@@ -190,6 +188,38 @@ interface PageScope {
   readonly routes: readonly AnyRoute[];
   readonly uses: Uses;
 }
+
+const routesByKind = memoised((routes: readonly AnyRoute[]) => ({
+  HTTPRoute: routes.filter((route) => route.kind === "HTTPRoute"),
+  GRPCRoute: routes.filter((route) => route.kind === "GRPCRoute"),
+  TLSRoute: routes.filter((route) => route.kind === "TLSRoute"),
+  TCPRoute: routes.filter((route) => route.kind === "TCPRoute"),
+  UDPRoute: routes.filter((route) => route.kind === "UDPRoute"),
+}));
+
+const servicesNamed = memoisedWith((names: ReadonlySet<string>, services: ReadonlyMap<string, Service>) =>
+  [...names].flatMap((name) => services.get(name) ?? []),
+);
+
+const slicesNamed = memoisedWith((names: ReadonlySet<string>, slices: ReadonlyMap<string, readonly EndpointSlice[]>) =>
+  [...names].flatMap((name) => slices.get(name) ?? []),
+);
+
+/** The names to which some objects refer. */
+interface UsedNames {
+  readonly services: ReadonlySet<string>;
+  readonly backends: ReadonlySet<string>;
+}
+
+const namesIn = memoised(
+  (all: readonly Uses[]): UsedNames => ({
+    services: new Set(all.flatMap(({ services }) => services)),
+    backends: new Set(all.flatMap(({ backends }) => backends)),
+  }),
+);
+
+/** The last names of each page, by its first route. Most edits of a route keep them. */
+const keptUses = memoised((_owners: readonly ListenerOwner[]) => keepingEqual<Uses>());
 
 /** The last scope of each page, for a Gateway and its ListenerSets. */
 const knownScopes = memoised<readonly ListenerOwner[], KnownValues<readonly AnyRoute[], PageScope>>(
@@ -286,7 +316,7 @@ function valuesOf<T>(groups: ReadonlyMap<string, readonly T[]>, keys: Iterable<s
 /** Returns the number of ready replicas of the proxy, from the Gateway's own Service; at least 1, which is this replica. */
 export function readyReplicas(resources: ResourceSet, gateway: GatewayName): number {
   const { slices } = indexResources(resources);
-  const own = resources.Service.filter((service) => isOwnService(service, gateway));
+  const own = ownServicesOf(resources.Service, gateway.namespace, gateway.name);
   // Without arguments of `Math.max`, since any number of Services in the namespace can have the label.
   return own.reduce((most, service) => {
     const ready = (slices.get(nameKey(service)) ?? []).flatMap(({ endpoints }) =>
@@ -297,9 +327,12 @@ export function readyReplicas(resources: ResourceSet, gateway: GatewayName): num
   }, 1);
 }
 
-function isOwnService({ metadata }: Service, { namespace, name }: GatewayName): boolean {
-  return metadata.namespace === namespace && metadata.labels[gatewayNameLabel] === gatewayLabelValue(name);
-}
+const ownServicesOf = memoisedWith((services: readonly Service[], namespace: string, name: string) => {
+  const label = gatewayLabelValue(name);
+  return services.filter(
+    ({ metadata }) => metadata.namespace === namespace && metadata.labels[gatewayNameLabel] === label,
+  );
+});
 
 /** Returns the parents of a route, as `Gateway namespace/name`. */
 const parentsOf = memoised(({ spec, metadata }: AnyRoute) => {
