@@ -156,7 +156,7 @@ export function* packSnapshot({ generation, binds, backends }: Snapshot): Steps<
     frameBinds.push({ ...bind, listeners: keys, ...(streams !== undefined && { streams: streamKeys }) });
   }
   const backendKeys: PartKey[] = [];
-  for (const page of pagesOfBackends(Object.values(backends))) {
+  for (const page of pagesOfBackends(listOf(backends))) {
     backendKeys.push(add(backendsPart(page)));
     yield;
   }
@@ -208,6 +208,7 @@ const textsPart = memoised((texts: readonly string[]) => listPart(texts.map((tex
 
 const pagesOfRoutes = pagesBy<Route>(({ key }) => key);
 const pagesOfBackends = pagesBy<Backend>(({ key }) => key);
+const listOf = memoised((backends: Snapshot["backends"]): readonly Backend[] => Object.values(backends));
 
 const backendPart = memoised(({ tls, ...backend }: Backend): Part => {
   if (tls === undefined) return partOf(backend satisfies PackedBackend);

@@ -1,18 +1,18 @@
 import { describe, expect, test } from "vitest";
-import type { EndpointSlice } from "../api/endpoint-slice.ts";
 import { parseManifests } from "../api/parse-manifests.ts";
 import type { GatewayStatus, ListenerSetStatus } from "../api/status.ts";
 import type { KubeObject } from "../kube/object.ts";
+import { indexResources, type ResourceIndex } from "../translate/index/resource-index.ts";
 import { persistenceCondition, readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
 import { ownedObject } from "./provision/owned-object.ts";
 
 const service = (fields: object): KubeObject => ({ metadata: { name: "web", namespace: "infra" }, ...fields });
 
 /** Builds EndpointSlices of Services from texts of the form `service: address ready…`. */
-function slices(yaml: string): readonly EndpointSlice[] {
+function slices(yaml: string): ResourceIndex["slices"] {
   const { resources, problems } = parseManifests([{ path: "slices.yaml", text: yaml }]);
   if (problems.length > 0) throw new Error(JSON.stringify(problems));
-  return resources.EndpointSlice;
+  return indexResources(resources).slices;
 }
 
 function slice(name: string, endpoints: string, { of = "web", namespace = "infra" } = {}): string {
@@ -96,7 +96,7 @@ describe("the readiness of a Gateway", () => {
     ["external addresses", { externalIPs: Array.from({ length: 20 }, (_, index) => `192.0.2.${index}`) }],
   ])("has no more addresses of %s than the API accepts", (_, spec) => {
     const ingress = Array.from({ length: 20 }, (_, index) => ({ ip: `192.0.2.${index}` }));
-    const { addresses } = readinessOf(service({ spec, status: { loadBalancer: { ingress } } }), [], noErrors);
+    const { addresses } = readinessOf(service({ spec, status: { loadBalancer: { ingress } } }), new Map(), noErrors);
     expect(addresses).toHaveLength(16);
   });
 

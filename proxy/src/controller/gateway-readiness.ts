@@ -2,12 +2,12 @@
  * Computes the addresses of a Gateway, whether a proxy is ready to serve it, and whether its proxies keep their counters,
  * from the state of the cluster. Pure.
  */
-import type { EndpointSlice } from "../api/endpoint-slice.ts";
-import { serviceNameLabel } from "../api/endpoint-slice.ts";
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Gateway } from "../api/gateway.ts";
 import type { Condition, GatewayCondition, GatewayStatus, ListenerSetStatus, ListenerStatus } from "../api/status.ts";
-import { fieldsOf, type KubeObject, objectsOf } from "../kube/object.ts";
+import { fieldsOf, type KubeObject, objectsOf, textOf } from "../kube/object.ts";
 import type { GatewayAddress } from "../status/cluster-statuses.ts";
+import type { ResourceIndex } from "../translate/index/resource-index.ts";
 import { observed } from "../translate/status/finding.ts";
 import type { OwnedObject } from "./provision/owned-object.ts";
 import { availablePods, unchangeableMessage } from "./provision/workload-change.ts";
@@ -33,16 +33,14 @@ export interface WorkloadErrors {
 /** The maximum of `GatewayStatus.addresses` in the CRD. */
 const maxAddresses = 16;
 
-/** Returns the readiness of a Gateway, from its Service and the EndpointSlices of the Service. */
+/** Returns the readiness of a Gateway, from its Service and the EndpointSlices of all Services. */
 export function readinessOf(
   service: KubeObject | undefined,
-  slices: readonly EndpointSlice[],
+  slices: ResourceIndex["slices"],
   { ofGateway, ofController }: WorkloadErrors,
 ): GatewayReadiness {
   const { namespace, name } = fieldsOf(service?.["metadata"]);
-  const own = slices.filter(
-    (slice) => slice.metadata.labels[serviceNameLabel] === name && slice.metadata.namespace === namespace,
-  );
+  const own = slices.get(objectKey({ namespace: textOf(namespace), name: textOf(name) })) ?? [];
   const ready = own.flatMap(({ endpoints }) => endpoints.filter(({ state }) => state === "ready"));
   const pods = [...new Set(ready.map(({ host }) => host))].sort();
   const error = ofGateway ?? (pods.length === 0 ? ofController : undefined);

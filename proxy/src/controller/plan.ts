@@ -27,6 +27,7 @@ import { policySummary } from "../status/policy-summary.ts";
 import { withRejected } from "../status/rejected-resources.ts";
 import { contained } from "../translate/containment.ts";
 import type { AddressDenial } from "../translate/context.ts";
+import { indexResources } from "../translate/index/resource-index.ts";
 import { derived } from "@gatewayproxy/runtime/lists";
 import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { ValidCredentials } from "../translate/tls/credentials.ts";
@@ -416,6 +417,7 @@ function* statusesOfGateways(
   observed: ObservedState,
 ): Steps<ClusterStatuses["gateways"]> {
   const sets = setsOf(desired, observed);
+  const { slices } = indexResources(observed.resources);
   const statuses: ClusterStatuses["gateways"][number][] = [];
   for (const status of translated) {
     yield;
@@ -429,7 +431,7 @@ function* statusesOfGateways(
     const set = sets.get(owner);
     const persistence = set === undefined ? [] : [persistenceCondition(gateway, set)];
     const conditions = [...status.conditions, ...persistence];
-    const readiness = readinessOf(observed.serviceOf(gateway), observed.resources.EndpointSlice, errors);
+    const readiness = readinessOf(observed.serviceOf(gateway), slices, errors);
     statuses.push(withReadiness({ ...status, conditions }, gateway, readiness));
   }
   return statuses;

@@ -3,6 +3,7 @@
  * error would affect every listener of a port. `translate` keeps them; a violation is an error of this project, not of a
  * user.
  */
+import { memoisedInSteps } from "@gatewayproxy/runtime/memoised";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Filter } from "./filter.ts";
 import type { GlobalLimit } from "./global-limit.ts";
@@ -42,6 +43,18 @@ const soundRules = new WeakMap<Route["rules"], readonly BackendKey[]>();
  * @throws `SnapshotError` for the first violation.
  */
 export function* assertSnapshot({ binds, backends }: Pick<Snapshot, "binds" | "backends">): Steps<void> {
+  const keys = yield* soundKeys(backends);
+  const sockets = new Set<string>();
+  for (const bind of binds) {
+    const socket = `${bind.address ?? "*"}:${bind.port}${bind.transport === undefined ? "" : " over UDP"}`;
+    assert(!sockets.has(socket), socket, "occurs in two binds");
+    sockets.add(socket);
+    yield* assertBind(bind, socket, keys);
+  }
+}
+
+/** Returns the keys of backends, after it has asserted that they are sound. */
+const soundKeys = memoisedInSteps(function* (backends: Snapshot["backends"]): Steps<ReadonlySet<string>> {
   const keys = new Set(Object.keys(backends));
   let count = 0;
   for (const key of keys) {
@@ -51,14 +64,8 @@ export function* assertSnapshot({ binds, backends }: Pick<Snapshot, "binds" | "b
     assertProviders(key, backend.failover?.providers, backends);
     if (++count % backendsPerStep === 0) yield;
   }
-  const sockets = new Set<string>();
-  for (const bind of binds) {
-    const socket = `${bind.address ?? "*"}:${bind.port}${bind.transport === undefined ? "" : " over UDP"}`;
-    assert(!sockets.has(socket), socket, "occurs in two binds");
-    sockets.add(socket);
-    yield* assertBind(bind, socket, keys);
-  }
-}
+  return keys;
+});
 
 function* assertBind(
   { port, transport, listeners, streams = [] }: Bind,

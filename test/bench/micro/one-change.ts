@@ -9,12 +9,13 @@ import { randomUUID } from "node:crypto";
 import { parseArgs } from "node:util";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { silentLogger } from "@gatewayproxy/runtime/log";
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { runToEnd } from "@gatewayproxy/runtime/steps";
-import { renderKey, resourceSet } from "../../../proxy/src/api/resource.ts";
 import { batchesOf, SentParts } from "../../../proxy/src/app/sent-parts.ts";
 import { type PackedSnapshot, ReceivedParts } from "../../../proxy/src/app/snapshot-parts.ts";
 import { Configuration } from "../../../proxy/src/app/configuration.ts";
 import { currentObjects } from "../../../proxy/src/controller/current-objects.ts";
+import { PlanInputs } from "../../../proxy/src/controller/plan-input.ts";
 import { clusterStatuses, planFor } from "../../../proxy/src/controller/plan.ts";
 import { noProvisionErrors } from "../../../proxy/src/controller/provision/provisioner.ts";
 import { proxyDefaults } from "../../../proxy/src/controller/testing/proxy-defaults.ts";
@@ -22,6 +23,8 @@ import { DataPlane } from "../../../proxy/src/data-plane/data-plane.ts";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
 import { CounterTable, createCounters } from "../../../proxy/src/policy/ratelimit/counter-table.ts";
 import { type CachedResource, cacheResource } from "../../../proxy/src/source/kubernetes/cached-resource.ts";
+import { listedObjects, wholeSet } from "../../../proxy/src/source/kubernetes/listed-objects.ts";
+import { type WholeKind, wholeKinds } from "../../../proxy/src/source/kubernetes/watched-kinds.ts";
 import { StatusWriter } from "../../../proxy/src/status/writer.ts";
 import { clusterEnvironment } from "../../../proxy/src/translate/environment.ts";
 import { gatewayScopeInSteps } from "../../../proxy/src/translate/gateway/gateway-scope.ts";
@@ -41,10 +44,12 @@ const namespaces = 50;
 const gatewayApi = "gateway.networking.k8s.io/v1";
 const gateway = { namespace: "infra", name: "web" };
 
-/** The objects as a watch keeps them, by key. */
+/** The objects as the watches of a source keep them, by kind and key. */
 class Watched {
   readonly #keepsStatus: boolean;
-  readonly objects = new Map<string, CachedResource>();
+  readonly #kinds = new Map<WholeKind, Map<string, CachedResource>>(wholeKinds.map((kind) => [kind, new Map()]));
+  /** The values of a kind until one of them changes. */
+  readonly #values = new Map<WholeKind, readonly CachedResource[]>();
 
   constructor(keepsStatus: boolean) {
     this.#keepsStatus = keepsStatus;
@@ -52,16 +57,28 @@ class Watched {
 
   put(object: KubeObject): void {
     const { namespace, name } = object["metadata"] as { readonly namespace?: string; readonly name: string };
-    const key = renderKey(String(object["kind"]), namespace, name);
-    this.objects.set(key, cacheResource(object, this.objects.get(key), { keepsStatus: this.#keepsStatus }));
+    const kind = object["kind"] as WholeKind;
+    const key = objectKey({ namespace, name });
+    const ofKind = this.#kinds.get(kind);
+    ofKind?.set(key, cacheResource(object, ofKind.get(key), { keepsStatus: this.#keepsStatus }));
+    this.#values.delete(kind);
   }
 
-  delete({ namespace, name }: { readonly namespace: string; readonly name: string }): void {
-    this.objects.delete(renderKey("HTTPRoute", namespace, name));
+  delete(route: { readonly namespace: string; readonly name: string }): void {
+    this.#kinds.get("HTTPRoute")?.delete(objectKey(route));
+    this.#values.delete("HTTPRoute");
   }
 
   get resources() {
-    return resourceSet(Array.from(this.objects.values()).flatMap(({ resource }) => resource ?? []));
+    return wholeSet(
+      Array.from(this.#kinds, ([kind, objects]) => ({ kind, ...listedObjects(this.#valuesOf(kind, objects)) })),
+    );
+  }
+
+  #valuesOf(kind: WholeKind, objects: ReadonlyMap<string, CachedResource>): readonly CachedResource[] {
+    const values = this.#values.get(kind) ?? [...objects.values()];
+    this.#values.set(kind, values);
+    return values;
   }
 }
 
@@ -163,6 +180,7 @@ class MeasuredController {
       merge: (path, patch) => Promise.resolve({ ...this.#object(path), ...patch }),
     },
   });
+  readonly #inputs = new PlanInputs();
   #credentials = noCredentials;
 
   /** Returns the object of `/apis/GROUP/VERSION/namespaces/NAMESPACE/KINDS/NAME/status`. */
@@ -173,7 +191,9 @@ class MeasuredController {
 
   async change(stages: Stages): Promise<void> {
     const resources = stages.measure("controller: list", () => this.watched.resources);
-    const input = { resources, rejected: [], unreadable: new Set<string>() };
+    const input = stages.measure("controller: input", () =>
+      this.#inputs.next({ resources, rejected: [], unreadable: new Set<string>() }),
+    );
     const plan = stages.measure("controller: plan", () => runToEnd(planFor(input, proxyDefaults, this.#credentials)));
     this.#credentials = plan.credentials;
     const statuses = stages.measure("controller: statuses", () =>

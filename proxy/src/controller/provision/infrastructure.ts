@@ -4,6 +4,7 @@
  * and volumes (sidecar injection) or weaken a security profile; on a ServiceAccount they grant a cloud identity. A key
  * with a prefix is therefore set on the Service only, unless the prefix is known to be harmless.
  */
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { Gateway } from "../../api/gateway.ts";
 import type { Service } from "../../api/service.ts";
 import { fieldsOf } from "../../kube/object.ts";
@@ -67,7 +68,7 @@ export function isPodLabel(key: string, selected: ReadonlySet<string>): boolean 
 }
 
 /** Returns a function that looks up the label keys by which the Services of a namespace select pods. */
-export function selectedKeys(services: readonly Service[]): (namespace: string) => ReadonlySet<string> {
+export const selectedKeys = memoised((services: readonly Service[]): ((namespace: string) => ReadonlySet<string>) => {
   const byNamespace = Map.groupBy(services, ({ metadata }) => metadata.namespace);
   // A namespace may have thousands of Gateways, which look up the same keys, and thousands of keys.
   const keysByNamespace = new Map<string, ReadonlySet<string>>();
@@ -78,7 +79,7 @@ export function selectedKeys(services: readonly Service[]): (namespace: string) 
     keysByNamespace.set(namespace, keys);
     return keys;
   };
-}
+});
 
 /** Returns a Gateway's parameters without pod labels by which Services of its namespace select pods. */
 export function withoutSelectedLabels(parameters: Parameters, selected: ReadonlySet<string>): Parameters {

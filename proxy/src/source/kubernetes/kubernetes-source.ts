@@ -8,7 +8,6 @@ import { isDeepStrictEqual } from "node:util";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { Problem } from "@gatewayproxy/runtime/problem";
-import { memoised } from "@gatewayproxy/runtime/memoised";
 import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
 import { renderPath } from "../../api/issue.ts";
 import type { RejectedResource } from "../../api/rejected-resource.ts";
@@ -27,6 +26,7 @@ import { type WatchQuota, openWatchQuota } from "../../kube/watch-quota.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { coalesce, type Coalescer } from "../coalesce.ts";
 import { type CachedResource, cacheResource } from "./cached-resource.ts";
+import { isFaulty, listedObjects, resourcesIn, wholeSet } from "./listed-objects.ts";
 import { collectionPaths, namespacedPath, type WholeKind, wholeKinds } from "./watched-kinds.ts";
 
 /** A configuration from a cluster. */
@@ -178,7 +178,7 @@ class Source implements KubernetesSource {
   async #rebuild(): Promise<void> {
     if (this.#hasEnded() || [...this.#whole.values()].some(({ state }) => state.kind === "starting")) return;
     // The selection runs in steps. This copy keeps it consistent; changes during the selection trigger another run.
-    const whole = Array.from(this.#whole, ([kind, { values }]) => ({ kind, ...listedOf(values) }));
+    const whole = Array.from(this.#whole, ([kind, { values }]) => ({ kind, ...listedObjects(values) }));
     const {
       resources: selected,
       named,
@@ -300,44 +300,13 @@ class Source implements KubernetesSource {
   }
 }
 
-/** Whether an object has a problem to report. Few objects have one. */
-function isFaulty({ rejected, unknownFields }: CachedResource): boolean {
-  return rejected !== undefined || unknownFields.length > 0;
-}
-
-/** The objects of one kind that are in force, and those with a problem. */
-interface Listed {
-  readonly resources: readonly Resource[];
-  readonly faulty: readonly CachedResource[];
-}
-
-const listedOf = memoised(
-  (cached: readonly CachedResource[]): Listed => ({
-    resources: resourcesOf(cached),
-    faulty: cached.filter(isFaulty),
-  }),
-);
-
-/** Returns the set of the kinds that are watched as a whole. */
-function wholeSet(whole: readonly ({ readonly kind: WholeKind } & Listed)[]): ResourceSet {
-  const lists = whole.map(({ kind, resources }) => [kind, resources]);
-  // The watch of a kind has the resources of this kind.
-  return { ...resourceSet([]), ...(Object.fromEntries(lists) as Partial<ResourceSet>) };
-}
-
 function isUnread({ kind }: ResourceWatch["state"]): boolean {
   return kind === "starting" || kind === "forbidden";
 }
 
-function resourcesOf(cached: readonly CachedResource[]): readonly Resource[] {
-  const resources: Resource[] = [];
-  for (const { resource } of cached) if (resource !== undefined) resources.push(resource);
-  return resources;
-}
-
 /** An object may be named and selected: it is watched twice, and is one resource. */
 function distinctResources(cached: readonly CachedResource[]): readonly Resource[] {
-  return [...new Map(resourcesOf(cached).map((resource) => [resourceKey(resource), resource])).values()];
+  return [...new Map(resourcesIn(cached).map((resource) => [resourceKey(resource), resource])).values()];
 }
 
 function watchProblems(name: string, { state }: ResourceWatch, isExpected: boolean): readonly Problem[] {

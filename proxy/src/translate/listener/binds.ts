@@ -95,15 +95,20 @@ export function* collectBackends(
   routes: Pages<AnyRouteState>,
   policies: readonly PolicyState[],
 ): Steps<Readonly<Record<string, Backend>>> {
-  const byKey = new Map<string, Backend>();
-  const add = (backend: Backend) => byKey.set(backend.key, backend);
-  for (const { global } of policies) if (global?.service !== undefined) add(global.service);
-  yield* eachPage(routes, function* (page): Steps<void> {
+  const services = policies.flatMap(({ global }) => global?.service ?? []);
+  const pages = yield* eachPage(routes, function* (page): Steps<readonly Backend[]> {
     const callers = callersIn(page).flatMap((name) => gateways.get(name) ?? []);
-    for (const backend of yield* backendsIn(page, ...callers)) add(backend);
+    return sameList(yield* backendsIn(page, ...callers));
   });
-  return byKeys(sortedByKey([...byKey.values()]));
+  return recordOf(sameList(pages), sameList(services));
 }
+
+/** Returns the backends of pages, and services of policies, by their keys. */
+const recordOf = memoisedWith((pages: Pages<Backend>, services: readonly Backend[]) => {
+  const byKey = new Map(services.map((backend) => [backend.key, backend]));
+  for (const page of pages) for (const backend of page) byKey.set(backend.key, backend);
+  return byKeys(sortedByKey([...byKey.values()]));
+});
 
 const sortedByKey = sortedBy<Backend>((a, b) => compareText(a.key, b.key));
 
