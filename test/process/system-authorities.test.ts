@@ -4,7 +4,9 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { ServerCredentials } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { response, startXdsServer } from "../../ratelimit-service/src/config/xds/testing/xds-server.ts";
 import { type Certificate, TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { gatewayManifest, manifests, routeManifest, serviceManifest } from "../support/gateway.ts";
@@ -50,6 +52,33 @@ describeWith(["openssl", "redis-server"], "an authority of the machine", (progra
     const empty = mkdtempSync(join(folder, "empty-"));
     const { output } = await start({ SSL_CERT_FILE: "/dev/null", SSL_CERT_DIR: empty });
     const failure = () => output.find((line) => line.includes("store fails"));
+    await expect.poll(failure).toContain("certificate");
+  });
+
+  test("is trusted by the rate limit service for its xDS server", async () => {
+    const pair = { private_key: Buffer.from(server.key), cert_chain: Buffer.from(server.cert) };
+    const xds = await startXdsServer(ServerCredentials.createSsl(null, [pair], false));
+    onTestFinished(() => xds.close());
+    const limit = { unit: "DAY", requestsPerUnit: 1 } as const;
+    const config = { name: "d", domain: "d", descriptors: [{ key: "k", rateLimit: limit }] };
+    void xds.streams.next().then((stream) => stream.write(response("1", config)));
+    const start = async (env: Readonly<Record<string, string>>) => {
+      const settings = {
+        ...{ CONFIG_TYPE: "GRPC_XDS_SOTW", CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${xds.port}` },
+        ...{ CONFIG_GRPC_XDS_SERVER_USE_TLS: "true", FORCE_START_WITHOUT_INITIAL_CONFIG: "true" },
+      };
+      const service = await startRateLimitService(undefined, { ...settings, ...env });
+      onTestFinished(() => service.kill());
+      return service;
+    };
+    const client = connectRateLimit((await start(trusting())).grpcPort);
+    onTestFinished(() => client.close());
+    await expect
+      .poll(() => client.outcome({ domain: "d", descriptors: [descriptor("k=v")] }))
+      .toMatchObject({ overallCode: "OK", statuses: [{ currentLimit: { unit: "DAY", requestsPerUnit: 1 } }] });
+
+    const { output } = await start({ SSL_CERT_FILE: "/dev/null", SSL_CERT_DIR: mkdtempSync(join(folder, "empty-")) });
+    const failure = () => output.find((line) => line.includes("no configuration from the xDS server"));
     await expect.poll(failure).toContain("certificate");
   });
 

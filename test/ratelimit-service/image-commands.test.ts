@@ -114,6 +114,14 @@ describeWith(["redis-server"], "/bin/ratelimit", (paths) => {
     expect(missing).toMatchObject({ code: 2, text: expect.stringContaining("RUNTIME_ROOT") as string });
   });
 
+  test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("stops at %s with 0", async (signal) => {
+    const { child } = await start();
+    const exited = once(child, "exit");
+    child.kill(signal);
+
+    expect(await exited).toEqual([0, null]);
+  });
+
   test("responds to /bin/ratelimit_client", async () => {
     const { grpcPort } = await start();
     const flags = [
@@ -135,24 +143,29 @@ describeWith(["redis-server"], "/bin/ratelimit", (paths) => {
 });
 
 describeWith(["openssl"], "/bin/ratelimit_client over TLS", ({ openssl }) => {
-  test("accepts the certificate that Envoy Gateway issues for its namespace, by -grpc-server-name", async () => {
+  test("accepts the certificate that Envoy Gateway issues for its namespace, by -grpc-server-name, and an IP address", async () => {
     const authority = new TestAuthority(openssl, await mkdtemp(join(folder, ".tls-")), "envoy-gateway");
-    const own = authority.issue("envoy-rate-limit", "DNS:*.envoy-gateway-system");
+    const own = authority.issue("envoy-rate-limit", "DNS:*.envoy-gateway-system", "IP:127.0.0.1");
     const { grpcPort } = await startInProcess({
       ...{ BACKEND_TYPE: "memory", RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: ".", RUNTIME_IGNOREDOTFILES: "true" },
       ...{ GRPC_SERVER_USE_TLS: "true", GRPC_SERVER_TLS_CERT: own.certFile, GRPC_SERVER_TLS_KEY: own.keyFile },
       GRPC_CLIENT_TLS_CACERT: authority.authority.certFile,
     });
     const files = ["-grpc-server-ca-file", authority.authority.certFile, "-grpc-cert-file", own.certFile];
-    const flags = ["-dial_string", `localhost:${grpcPort}`, "-domain", "d", "-descriptors", "k=tls", "-grpc-use-tls"];
-    const send = (...more: string[]) =>
-      run("ratelimit_client", [...flags, ...files, "-grpc-key-file", own.keyFile, ...more]);
+    const flags = ["-domain", "d", "-descriptors", "k=tls", "-grpc-use-tls", "-grpc-key-file", own.keyFile, ...files];
+    const send = (host: string, ...more: string[]) =>
+      run("ratelimit_client", ["-dial_string", `${host}:${grpcPort}`, ...flags, ...more]);
 
-    expect(await send("-grpc-server-name", "envoy-ratelimit.envoy-gateway-system")).toMatchObject({
+    expect(await send("localhost", "-grpc-server-name", "envoy-ratelimit.envoy-gateway-system")).toMatchObject({
       code: 0,
       text: expect.stringContaining('"overallCode":"OK"') as string,
     });
-    expect(await send()).toMatchObject({ code: 1, text: expect.stringContaining("request error: ") as string });
+    expect(await send("localhost")).toMatchObject({
+      code: 1,
+      text: expect.stringContaining("request error: ") as string,
+    });
+    // The address is in the certificate.
+    expect(await send("127.0.0.1")).toMatchObject({ code: 0, text: expect.stringContaining("overallCode") as string });
   });
 });
 

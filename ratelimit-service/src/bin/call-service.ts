@@ -1,9 +1,10 @@
 /** Makes one call to a rate limit service, as a client. */
-import { checkServerIdentity, type PeerCertificate } from "node:tls";
+import type { PeerCertificate } from "node:tls";
 import { credentials, loadPackageDefinition } from "@grpc/grpc-js";
 import type { RateLimitResponse__Output } from "@gatewayproxy/protos/gen/envoy/service/ratelimit/v3/RateLimitResponse";
 import type { ProtoGrpcType } from "@gatewayproxy/protos/gen/rls";
 import { loadProtos } from "@gatewayproxy/protos/load";
+import { type ServerIdentity, serverIdentityOf } from "@gatewayproxy/runtime/server-identity";
 
 /** A call of `ShouldRateLimit`, and the server that gets it. */
 export interface ServiceCall {
@@ -34,10 +35,14 @@ export async function callService({
   const { envoy } = loadPackageDefinition(
     loadProtos("envoy/service/ratelimit/v3/rls.proto"),
   ) as unknown as ProtoGrpcType;
-  const secure = tls === undefined ? undefined : secureCredentials(tls);
-  const options = tls?.serverName === undefined ? {} : { "grpc.ssl_target_name_override": tls.serverName };
   const service = envoy.service.ratelimit.v3.RateLimitService;
-  const client = new service(address, secure ?? credentials.createInsecure(), options);
+  const identity = serverIdentityOf(address, tls?.serverName);
+  const { handshakeName } = identity;
+  const options = handshakeName === undefined ? {} : { "grpc.ssl_target_name_override": handshakeName };
+  const client =
+    tls === undefined
+      ? new service(address, credentials.createInsecure())
+      : new service(address, secureCredentials(tls, identity), options);
   try {
     return await new Promise((resolve, reject) => {
       client.shouldRateLimit({ domain, descriptors: requested, hitsAddend: 1 }, (error, response) => {
@@ -50,10 +55,10 @@ export async function callService({
   }
 }
 
-function secureCredentials({ ca, key, cert, serverName }: NonNullable<ServiceCall["tls"]>) {
+function secureCredentials({ ca, key, cert, serverName }: NonNullable<ServiceCall["tls"]>, { check }: ServerIdentity) {
   return credentials.createSsl(ca, key, cert, {
-    checkServerIdentity: (host, certificate) => {
-      const hostError = checkServerIdentity(serverName ?? host, certificate);
+    checkServerIdentity: (_, certificate) => {
+      const hostError = check(certificate);
       // Node rejects a wildcard directly above a top-level domain, such as `*.namespace`. It is accepted here only if
       // the caller names the authority, because a public authority could issue it for a whole top-level domain.
       const isCovered = ca !== undefined && serverName !== undefined && coversNamespace(serverName, certificate);

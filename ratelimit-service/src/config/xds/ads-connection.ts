@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import type { DiscoveryRequest } from "@gatewayproxy/protos/gen/envoy/service/discovery/v3/DiscoveryRequest";
 import type { ProtoGrpcType } from "@gatewayproxy/protos/gen/discovery";
+import { type ServerIdentity, serverIdentityOf } from "@gatewayproxy/runtime/server-identity";
 import { trustSystemAuthorities } from "@gatewayproxy/runtime/system-authorities";
 import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { loadProtos } from "@gatewayproxy/protos/load";
@@ -112,22 +113,26 @@ function newClient(server: XdsServer) {
   const { envoy } = loadPackageDefinition(
     loadProtos("envoy/service/discovery/v3/discovery.proto"),
   ) as unknown as ProtoGrpcType;
-  const { maxMessageBytes, tls } = server;
+  const { address, maxMessageBytes, tls } = server;
   const { AggregatedDiscoveryService } = envoy.service.discovery.v3;
-  const client = new AggregatedDiscoveryService(server.address, channelCredentials(tls), {
+  const identity = serverIdentityOf(address, tls?.serverName);
+  const { handshakeName } = identity;
+  const client = new AggregatedDiscoveryService(address, channelCredentials(tls, identity), {
     "grpc.keepalive_time_ms": 30_000,
     "grpc.use_local_subchannel_pool": 1,
     ...(maxMessageBytes === undefined ? {} : { "grpc.max_receive_message_length": maxMessageBytes }),
-    ...(tls?.serverName === undefined ? {} : { "grpc.ssl_target_name_override": tls.serverName }),
+    ...(handshakeName === undefined ? {} : { "grpc.ssl_target_name_override": handshakeName }),
   });
   return { client, service: AggregatedDiscoveryService.service };
 }
 
-function channelCredentials(tls: XdsTls | undefined): ChannelCredentials {
+function channelCredentials(tls: XdsTls | undefined, { check }: ServerIdentity): ChannelCredentials {
   if (tls === undefined) return credentials.createInsecure();
   if (tls.authoritiesFile === undefined) trustSystemAuthorities();
   const read = (file: string | undefined) => (file === undefined ? null : readFileSync(file));
-  return credentials.createSsl(read(tls.authoritiesFile), read(tls.keyFile), read(tls.certificateFile));
+  return credentials.createSsl(read(tls.authoritiesFile), read(tls.keyFile), read(tls.certificateFile), {
+    checkServerIdentity: (_, certificate) => check(certificate),
+  });
 }
 
 function streamMetadata({ headers }: XdsServer): Metadata {
