@@ -136,21 +136,48 @@ describeWith(["redis-server", "ratelimit"], "metrics", (paths) => {
     await expect.poll(() => Object.fromEntries(reference)).toEqual(expected);
   });
 
-  /** Reads the lines of /metrics at PROMETHEUS_ADDR, of rules and of response times. */
-  async function prometheus(which: keyof typeof starts, env: Environment): Promise<() => Promise<readonly string[]>> {
+  /** Reads the lines of /metrics at PROMETHEUS_ADDR that match, except counters with the value 0, which the reference omits. */
+  async function prometheus(
+    which: keyof typeof starts,
+    pattern: RegExp,
+    env: Environment = {},
+  ): Promise<() => Promise<readonly string[]>> {
     const port = await freePort();
     const address = { USE_PROMETHEUS: "true", USE_STATSD: "false", PROMETHEUS_ADDR: `127.0.0.1:${port}` };
     await call(which, { ...address, PROMETHEUS_PATH: "/stats/prometheus", ...env });
     return async () => {
       const text = await (await fetch(`http://127.0.0.1:${port}/stats/prometheus`)).text();
-      const isOfRule = /^\w*(?:total_hits|over_limit|near_limit|within_limit|hits)\b|^calls_(?:count|bucket)|^kept/;
-      // The reference omits counters with the value 0.
       return text
         .split("\n")
-        .filter((line) => isOfRule.test(line) && !/ 0$/.test(line))
+        .filter((line) => pattern.test(line) && !/ 0$/.test(line))
         .sort();
     };
   }
+
+  test("have the reference's names by default, and a label for each level instead of the first two", {
+    timeout: 60_000,
+  }, async () => {
+    const shared = [
+      "ratelimit_service_config_load_success 1",
+      'ratelimit_service_rate_limit_near_limit{domain="d",key1="user"} 1',
+      'ratelimit_service_rate_limit_over_limit{domain="d",key1="user"} 1',
+      'ratelimit_service_rate_limit_total_hits{domain="d",key1="user"} 3',
+      'ratelimit_service_rate_limit_within_limit{domain="d",key1="user"} 2',
+      'ratelimit_service_response_time_seconds_count{grpc_method="ShouldRateLimit"} 5',
+      'ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} 5',
+    ];
+    const ofPath = (labels: string, hits: number) =>
+      ["total_hits", "within_limit"].map(
+        (metric) => `ratelimit_service_rate_limit_${metric}{domain="d",key1="user",key2="path_/a"${labels}} ${hits}`,
+      );
+    const expected = { ours: [...ofPath("", 1), ...ofPath(',key3="method"', 1)], reference: ofPath("", 2) };
+    const pattern = /^ratelimit_service_(?:rate_limit|total_requests|config_load|response_time_seconds_count)/;
+    for (const which of ["ours", "reference"] as const) {
+      // Times and counters appear once they are flushed.
+      const lines = await prometheus(which, pattern);
+      await expect.poll(lines, { timeout: 10_000 }).toEqual([...shared, ...expected[which]].sort());
+    }
+  });
 
   test("have the names and labels of PROMETHEUS_MAPPER_YAML: globs before expressions, drops, added series", {
     timeout: 60_000,
@@ -180,6 +207,7 @@ describeWith(["redis-server", "ratelimit"], "metrics", (paths) => {
 `,
     );
     const env = { PROMETHEUS_MAPPER_YAML: mapper };
+    const pattern = /^\w*(?:total_hits|over_limit|near_limit|within_limit|hits)\b|^calls_(?:count|bucket)|^kept/;
     const expected = [
       'calls_bucket{method="ShouldRateLimit",le="+Inf"} 5',
       'calls_bucket{method="ShouldRateLimit",le="30"} 5',
@@ -193,7 +221,7 @@ describeWith(["redis-server", "ratelimit"], "metrics", (paths) => {
     ];
     for (const which of ["ours", "reference"] as const) {
       // Times and counters appear once they are flushed.
-      await expect.poll(await prometheus(which, env), { timeout: 10_000 }).toEqual(expected);
+      await expect.poll(await prometheus(which, pattern, env), { timeout: 10_000 }).toEqual(expected);
     }
   });
 });
