@@ -217,7 +217,7 @@ test("our image enforces limits that Envoy Gateway sends by xDS, and has the ref
   }
 });
 
-test("our image serves Istio's sample", async () => {
+test("our image serves Istio's sample, and a Redis outage restarts nothing", async () => {
   const namespace = "e2e-istio-sample";
   const image = "jsonpath={.spec.template.spec.containers[0].image}";
   const imageOf = (part: string): Promise<string> =>
@@ -241,11 +241,15 @@ test("our image serves Istio's sample", async () => {
       output = stdout + stderr;
       return /"overallCode":"OVER_LIMIT"/.test(stdout) ? true : undefined;
     };
-    await eventually("it counts", isOverLimit, polling).catch((error: unknown) => {
-      throw new Error(`the client printed: ${output}`, { cause: error });
-    });
+    const untilOverLimit = () =>
+      eventually("it counts", isOverLimit, polling).catch((error: unknown) => {
+        throw new Error(`the client printed: ${output}`, { cause: error });
+      });
+    await untilOverLimit();
     const stats = await viaApi(namespace, "ratelimit:6070/proxy/stats");
     expect(stats).toMatch(/^ratelimit\.service\.rate_limit\.echo-ratelimit\.PATH_\/\.within_limit: 1$/m);
+    await expectRedisOutageRestartsNothing(namespace, "app=ratelimit");
+    await untilOverLimit();
   } finally {
     await kubectl(["delete", "namespace", namespace, "--wait=false"]);
   }
