@@ -10,7 +10,7 @@ import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest 
 import { byAddress, globalPolicy } from "../support/global-policy.ts";
 import { freePort } from "../support/free-port.ts";
 import { startProxy } from "../support/proxy-process.ts";
-import { startScriptedService } from "../support/rate-limit-service.ts";
+import { type Script, startScriptedService } from "../support/rate-limit-service.ts";
 import { startInProcess } from "../support/ratelimit-in-process.ts";
 import { startRateLimitService, startReference } from "../support/ratelimit-process.ts";
 import { startRedis } from "../support/redis-server.ts";
@@ -55,13 +55,25 @@ test.each([
   );
 });
 
+const allow: Script = () => ({ overallCode: "OK", statuses: [{ code: "OK" }] });
+
 test("an unknown service", async () => {
-  const service = await startScriptedService(() => ({ overallCode: "OK", statuses: [{ code: "OK" }] }));
+  const service = await startScriptedService(allow);
   const report = await doctorOf(service.port);
 
   expect(report).toContain("is an unknown program\n");
   expect(report).toContain("→ try zero-hit checks, refunds");
   // Only the request itself was counted.
+  expect(service.calls).toHaveLength(1);
+});
+
+test("Limitador, by the service that it lists, with its missing features", async () => {
+  const services = ["grpc.reflection.v1.ServerReflection", "kuadrant.service.ratelimit.v1.RateLimitService"];
+  const service = await startScriptedService(allow, 0, services);
+  const report = await doctorOf(service.port);
+
+  expect(report).toContain(" is Limitador\n");
+  expect(report).toContain("Limitador needs hitsMode: Kuadrant; Limitador takes no refunds");
   expect(service.calls).toHaveLength(1);
 });
 

@@ -7,6 +7,7 @@ import {
   type Metadata,
   Server,
   ServerCredentials,
+  type ServerDuplexStream,
   type sendUnaryData,
   type status,
   type ServiceDefinition,
@@ -44,13 +45,19 @@ export type Script = (call: ReceivedCall, number: number) => ScriptedResponse | 
 
 const definitions = loadProtos("envoy/service/ratelimit/v3/rls.proto");
 const healthDefinitions = loadProtos("grpc/health/v1/health.proto");
+const reflectionDefinitions = loadProtos("grpc/reflection/v1/reflection.proto");
 
 /**
  * Serves on 127.0.0.1 until the test ends. Its health is bad after a gRPC status, good after a response.
  *
  * @param port 0 for a free one.
+ * @param listed The names of services in server reflection; without any, there is no reflection.
  */
-export async function startScriptedService(script: Script, port = 0): Promise<ScriptedService> {
+export async function startScriptedService(
+  script: Script,
+  port = 0,
+  listed: readonly string[] = [],
+): Promise<ScriptedService> {
   const calls: ReceivedCall[] = [];
   let isServing = true;
   const waiting = new Set<() => void>();
@@ -80,6 +87,7 @@ export async function startScriptedService(script: Script, port = 0): Promise<Sc
     Check: (_call: unknown, done: sendUnaryData<object>) =>
       done(null, { status: isServing ? "SERVING" : "NOT_SERVING" }),
   });
+  if (listed.length > 0) addReflection(server, listed);
   const bound = await new Promise<number>((resolve, reject) => {
     server.bindAsync(`127.0.0.1:${port}`, ServerCredentials.createInsecure(), (error, free) => {
       if (error === null) resolve(free);
@@ -104,6 +112,17 @@ export async function startScriptedService(script: Script, port = 0): Promise<Sc
   };
 }
 
+function addReflection(server: Server, listed: readonly string[]): void {
+  const { grpc } = loadPackageDefinition(reflectionDefinitions) as never as { grpc: ReflectionPackage };
+  const listServicesResponse = { service: listed.map((name) => ({ name })) };
+  server.addService(grpc.reflection.v1.ServerReflection.service, {
+    ServerReflectionInfo: (stream: ServerDuplexStream<object, object>) => {
+      stream.on("data", () => stream.write({ listServicesResponse }));
+      stream.on("end", () => stream.end());
+    },
+  });
+}
+
 interface EnvoyPackage {
   readonly service: {
     readonly ratelimit: { readonly v3: { readonly RateLimitService: { readonly service: ServiceDefinition } } };
@@ -112,6 +131,10 @@ interface EnvoyPackage {
 
 interface GrpcPackage {
   readonly health: { readonly v1: { readonly Health: { readonly service: ServiceDefinition } } };
+}
+
+interface ReflectionPackage {
+  readonly reflection: { readonly v1: { readonly ServerReflection: { readonly service: ServiceDefinition } } };
 }
 
 /** Limitador's service has the same messages under other names. */
