@@ -6,7 +6,7 @@
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { parse } from "yaml";
-import { attempt, eventually } from "./cluster.ts";
+import { attempt } from "./cluster.ts";
 
 interface Service {
   readonly entrypoint?: string | readonly string[];
@@ -59,46 +59,54 @@ function ordered(services: Readonly<Record<string, Service>>): readonly string[]
   return [...order];
 }
 
+/** The flags, the image and the arguments of `docker run`. A command takes the place of that of the image. */
+function runArguments(service: Service, { image, run }: Replacement, folder: string): readonly string[] {
+  const { entrypoint, command, volumes = [], ports = [], environment = [] } = service;
+  const [first, ...rest] = run === undefined ? words(entrypoint) : [run.entrypoint, ...run.args];
+  const mounts = volumes.map((volume) => {
+    const [path = "", target = ""] = volume.split(":");
+    return `${resolve(folder, path)}:${target}`;
+  });
+  return [
+    ...(first === undefined ? [] : ["--entrypoint", first]),
+    ...environment.flatMap((variable) => ["--env", variable]),
+    ...(run === undefined ? mounts : []).flatMap((mount) => ["--volume", mount]),
+    ...ports.flatMap((mapping) => ["--publish", `127.0.0.1::${mapping.split(":")[1] ?? ""}`]),
+    image,
+    ...rest,
+    ...(run === undefined ? words(command) : []),
+  ];
+}
+
 /**
  * Starts the services that have a replacement of their image.
  *
  * @param project prefix of the names of containers and of the network; those of an earlier run are removed
- * @param environment variables of services besides those of the file
+ * @param more variables of services besides those of the file
  */
 export async function composeUp(
   file: string,
   project: string,
   replacements: Readonly<Record<string, Replacement>>,
-  environment: Readonly<Record<string, readonly string[]>> = {},
+  more: Readonly<Record<string, readonly string[]>> = {},
 ): Promise<Composition> {
   const { services } = parse(readFileSync(file, "utf8")) as { readonly services: Readonly<Record<string, Service>> };
-  const names = ordered(services).filter((name) => name in replacements);
   const container = (service: string): string => `${project}-${service}`;
   const remove = async (): Promise<void> => {
-    await docker("rm", "--force", "--volumes", ...names.map(container));
+    await docker("rm", "--force", "--volumes", ...Object.keys(replacements).map(container));
     await attempt("docker", ["network", "rm", project]);
-  };
-  const start = async (name: string): Promise<void> => {
-    const { entrypoint, command, volumes = [], ports = [], environment: own = [] } = services[name] ?? {};
-    const { image, run } = replacements[name] ?? { image: "" };
-    const [first, ...rest] = run === undefined ? words(entrypoint) : [run.entrypoint, ...run.args];
-    const mounts = volumes.map(
-      (volume) => resolve(dirname(file), volume.split(":")[0] ?? "") + volume.slice(volume.indexOf(":")),
-    );
-    const args = [
-      ...["--detach", "--name", container(name), "--network", project, "--network-alias", name],
-      ...(first === undefined ? [] : ["--entrypoint", first]),
-      ...[...own, ...(environment[name] ?? [])].flatMap((variable) => ["--env", variable]),
-      ...(run === undefined ? mounts : []).flatMap((mount) => ["--volume", mount]),
-      ...ports.flatMap((mapping) => ["--publish", `127.0.0.1::${mapping.split(":")[1] ?? ""}`]),
-    ];
-    await docker("run", ...args, image, ...rest, ...(run === undefined ? words(command) : []));
   };
 
   await remove();
   await docker("network", "create", project);
   try {
-    for (const name of names) await start(name);
+    for (const name of ordered(services)) {
+      const [service, replacement] = [services[name], replacements[name]];
+      if (service === undefined || replacement === undefined) continue;
+      const environment = [...(service.environment ?? []), ...(more[name] ?? [])];
+      const place = ["--detach", "--name", container(name), "--network", project, "--network-alias", name];
+      await docker("run", ...place, ...runArguments({ ...service, environment }, replacement, dirname(file)));
+    }
   } catch (error) {
     await remove();
     throw error;
@@ -112,11 +120,6 @@ export async function composeUp(
     exec: (service, command) => docker("exec", container(service), ...command),
     async start(service) {
       await docker("start", container(service));
-      await eventually(`${service} runs`, async () =>
-        (await docker("inspect", "--format", "{{.State.Running}}", container(service))).trim() === "true"
-          ? true
-          : undefined,
-      );
     },
     async stop(service) {
       await docker("stop", "--time", "2", container(service));
