@@ -66,18 +66,24 @@ export interface ListChange<Item> {
   readonly added: readonly Item[];
 }
 
+const noChange: ListChange<never> = { removed: [], added: [] };
+
 /** Lists that differ in more objects than this, or by more than a quarter, are computed as a whole. */
 const maxChanged = 256;
 
 /** Returns the difference between two lists in which no object occurs twice, whatever their order. */
 export function differenceBetween<Item>(before: readonly Item[], after: readonly Item[]): ListChange<Item> {
+  if (before === after) return noChange;
+  const least = Math.min(before.length, after.length);
   let from = 0;
-  while (from < before.length && from < after.length && before[from] === after[from]) from++;
-  let behind = 0;
-  const left = Math.min(before.length, after.length) - from;
-  while (behind < left && before[before.length - 1 - behind] === after[after.length - 1 - behind]) behind++;
-  const ofBefore = before.slice(from, before.length - behind);
-  const ofAfter = after.slice(from, after.length - behind);
+  while (from < least && before[from] === after[from]) from++;
+  let [endBefore, endAfter] = [before.length, after.length];
+  while (endBefore > from && endAfter > from && before[endBefore - 1] === after[endAfter - 1]) {
+    endBefore--;
+    endAfter--;
+  }
+  const ofBefore = before.slice(from, endBefore);
+  const ofAfter = after.slice(from, endAfter);
   const known = new Set(ofBefore);
   const added = ofAfter.filter((item) => !known.delete(item));
   return { removed: [...known], added };

@@ -5,6 +5,7 @@ import type { Service, ServicePort } from "../../api/service.ts";
 import type { UnresolvedReason } from "../../api/status.ts";
 import type { Backend, Endpoint } from "../../ir/snapshot.ts";
 import type { ResolvedTlsPolicies, ServiceTls } from "./backend-tls.ts";
+import { derived } from "@gatewayproxy/runtime/lists";
 import { memoised, memoisedWith } from "@gatewayproxy/runtime/memoised";
 import type { AddressDenial } from "../context.ts";
 import type { Resolution } from "../reference/resolution.ts";
@@ -239,7 +240,46 @@ export function newServiceBudgets(): ServiceBudgets {
 }
 
 /** Whether all ports of all Services together are within the budgets. */
-export const areWithinBudgets = memoisedWith(
+export function areWithinBudgets(
+  slices: ReadonlyMap<string, readonly EndpointSlice[]>,
+  services: ReadonlyMap<string, Service>,
+): boolean {
+  // Few clusters are so large that each Service must be counted with its own number of ports.
+  const all = demandOfAll([...slices.values()]);
+  const ports = mostPorts(services);
+  const isSmall = ports * all.endpoints <= maxEndpointsOfAll && ports * all.entries <= maxEntriesOfAll;
+  return isSmall || isWithinBudgets(slices, services);
+}
+
+const mostPorts = memoised((services: ReadonlyMap<string, Service>): number => {
+  let most = 0;
+  for (const { spec } of services.values()) most = Math.max(most, spec.ports.length);
+  return most;
+});
+
+/** The sum of the maximum demands of a port of each Service, by its slices. */
+const demandOfAll = derived<readonly EndpointSlice[], { readonly endpoints: number; readonly entries: number }>(
+  (all) => sumOf(all),
+  (before, { removed, added }) => {
+    const [less, more] = [sumOf(removed), sumOf(added)];
+    return {
+      endpoints: before.endpoints - less.endpoints + more.endpoints,
+      entries: before.entries - less.entries + more.entries,
+    };
+  },
+);
+
+function sumOf(all: readonly (readonly EndpointSlice[])[]): { readonly endpoints: number; readonly entries: number } {
+  let [endpoints, entries] = [0, 0];
+  for (const slices of all) {
+    const wanted = wantedOf(slices);
+    endpoints += wanted.endpoints;
+    entries += wanted.entries;
+  }
+  return { endpoints, entries };
+}
+
+const isWithinBudgets = memoisedWith(
   (slices: ReadonlyMap<string, readonly EndpointSlice[]>, services: ReadonlyMap<string, Service>): boolean => {
     let [endpoints, entries] = [0, 0];
     for (const [name, ofService] of slices) {

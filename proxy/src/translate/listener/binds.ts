@@ -12,6 +12,7 @@ import { compareText, nameKey } from "../index/object-names.ts";
 import { joined, type Pages, sortedBy } from "@gatewayproxy/runtime/lists";
 import {
   hasSameItems,
+  keepingEqual,
   KnownValues,
   memoised,
   memoisedInSteps,
@@ -327,7 +328,7 @@ const noSharedLimits: readonly Limits[] = [noLimits];
  */
 const rulesAt = memoisedWith(
   (
-    _: Attachment,
+    attachment: Attachment,
     states: RouteState["rules"],
     caller: GatewayState,
     sharedCount: number,
@@ -335,15 +336,19 @@ const rulesAt = memoisedWith(
   ): readonly RouteRule[] => {
     const shared = limits.slice(0, sharedCount);
     const ofAll = joinLimits([noLimits, ...shared]);
-    return states.map((each, index): RouteRule => {
+    const rules = states.map((each, index): RouteRule => {
       const rule = ruleFor(caller, each.rule, each.backends);
       // Requests that always get 500 must not consume a limit.
       if (!isServed(each)) return { ...rule, limits: [] };
       const own = limits[sharedCount + index] ?? noLimits;
       return { ...rule, ...(own === noLimits ? ofAll : joinLimits([own, ...shared])) };
     });
+    // They are equal if an endpoint of their backends changes.
+    return keptRules(attachment, rules);
   },
 );
+
+const keptRules = keepingEqual<readonly RouteRule[]>();
 
 function joinLimits(
   all: readonly Limits[],
