@@ -16,7 +16,7 @@ export type PlanInput = Pick<KubernetesConfiguration, "resources" | "rejected" |
 export class PlanInputs {
   /** The last input, and the resources of the configuration for which it was returned. */
   #last: { readonly input: PlanInput; readonly from: ResourceSet } | undefined;
-  /** The version that stands for an object, where that is another one. */
+  /** The version from which plans are computed in place of an object, where that is another one. */
   readonly #planned = new WeakMap<Resource, Resource>();
 
   /**
@@ -44,7 +44,7 @@ export class PlanInputs {
     const lists = kindsOf(current).map((kind) => {
       const planned = last.input.resources[kind];
       if (current[kind] === last.from[kind]) return [kind, planned];
-      this.#standIn(differenceBetween<Resource>(last.from[kind], current[kind]));
+      this.#keepVersions(differenceBetween<Resource>(last.from[kind], current[kind]));
       const versions = current[kind].map((object) => this.#plannedVersion(object));
       return [kind, hasSameItems(planned, versions) ? planned : sameList(versions)];
     });
@@ -52,8 +52,8 @@ export class PlanInputs {
     return Object.fromEntries(lists) as ResourceSet;
   }
 
-  /** Lets the last versions stand for new ones that differ from them only by their status. */
-  #standIn({ removed, added }: ListChange<Resource>): void {
+  /** Takes the last versions in place of new ones that differ from them only by their status. */
+  #keepVersions({ removed, added }: ListChange<Resource>): void {
     const before = new Map(removed.map((object) => [objectKey(object.metadata), this.#plannedVersion(object)]));
     for (const object of added) {
       const version = before.get(objectKey(object.metadata));

@@ -30,11 +30,11 @@ export class SnapshotError extends Error {
 /** A backend has up to a thousand endpoints, each of which takes well below a microsecond. */
 const backendsPerStep = 16;
 
-/** What has been found to be sound. What is unchanged is the same object in the next snapshot. */
+/** Objects without a violation. An unchanged object is the same one in the next snapshot. */
 const soundBackends = new WeakSet<Backend>();
 const soundLimits = new WeakSet<LocalLimit | GlobalLimit>();
 const soundRouteLists = new WeakSet<readonly Route[]>();
-/** The keys of all backends to which rules refer that have been found to be sound but for them. */
+/** Rules without another violation, with the keys of all backends to which they refer. */
 const soundRules = new WeakMap<Route["rules"], readonly BackendKey[]>();
 
 /**
