@@ -108,11 +108,16 @@ describe("name servers of a tenant", () => {
   const nameOf = (at: number): string => `b${at}.example`;
 
   /** A Gateway with Backends of a namespace for several names, and one Backend of another namespace. */
-  async function serveNames(count: number, addressesOf: (host: string) => readonly string[]) {
+  async function serveNames(
+    count: number,
+    addressesOf: (host: string) => readonly string[],
+    responseTo: (host: string) => Promise<void> = () => Promise.resolve(),
+  ) {
     const queries = new Map<string, number>();
-    const resolveName = (host: string): Promise<ResolvedName> => {
+    const resolveName = async (host: string): Promise<ResolvedName> => {
       queries.set(host, (queries.get(host) ?? 0) + 1);
-      return Promise.resolve({ addresses: addressesOf(host), ttlMs: 0 });
+      await responseTo(host);
+      return { addresses: addressesOf(host), ttlMs: 0 };
     };
     const backend = (name: string, namespace: string, host: string) => `
 apiVersion: gatewayproxy.dev/v1alpha1
@@ -179,6 +184,23 @@ spec:
     const all = [...queries.values()].reduce((sum, each) => sum + each, 0) - own;
     expect(all).toBeGreaterThan(400);
     expect(all).toBeLessThanOrEqual(12 * 50);
+  });
+
+  test("are asked for 32 names of a namespace at the same time, and for those of others as well", async () => {
+    const open: (() => void)[] = [];
+    const responseTo = (host: string) =>
+      host === "own.example" ? Promise.resolve() : new Promise<void>((resolve) => open.push(resolve));
+    const { gateway, queries } = await serveNames(200, () => ["192.0.2.1"], responseTo);
+    const asked = () => [...queries.keys()].filter((host) => host !== "own.example").length;
+    expect(asked()).toBe(32);
+    expect(queries.get("own.example")).toBeGreaterThan(0);
+    for (let responses = 1; responses <= 200; responses++) {
+      open.shift()?.();
+      await expect.poll(asked).toBe(Math.min(200, 32 + responses));
+    }
+    await expect
+      .poll(() => gateway.dataPlane.endpoints().filter(({ address }) => address === "192.0.2.1:80"))
+      .toHaveLength(201);
   });
 
   test("add at most 16,384 endpoints for all names of a namespace", async () => {

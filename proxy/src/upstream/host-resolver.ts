@@ -13,7 +13,10 @@ export interface HostResolverOptions {
   readonly host: string;
   /** Of the backend. */
   readonly namespace: string;
-  /** Decides when the next query is (after the TTL, within 1 s to 5 minutes, or 5 s after a failure), and how many addresses are used. */
+  /**
+   * Decides when a query is (in the turn of its namespace; again after the TTL, within 1 s to 5 minutes, or 5 s after a failure),
+   * and how many addresses are used.
+   */
   readonly budget: NameBudget;
   /** Times the next query. */
   readonly clock: Clock;
@@ -52,7 +55,8 @@ export class HostResolver {
 
   async #ask(): Promise<void> {
     const { host, namespace, budget, clock, resolve, log } = this.#options;
-    const resolved = await resolve(host).catch((error: unknown) => {
+    const resolveNow = async () => (this.#isClosed ? undefined : await resolve(host));
+    const resolved = await budget.inTurn(namespace, resolveNow).catch((error: unknown) => {
       log.debug(
         { host, err: error, retryMs: budget.waitMs(namespace, undefined) },
         "name not resolved; it is tried again",

@@ -16,26 +16,59 @@ const msForAddress = 10;
 const maxAddressesOfName = 1_000;
 /** Of all names of a namespace. */
 const maxAddresses = 16_384;
+/**
+ * Names of a namespace that are resolved at the same time. All of them are due when the process starts, and their queries would
+ * delay those of others in the process, the network and the name server.
+ */
+const maxConcurrent = 32;
+
+/** The names of a namespace. */
+interface NamesOfNamespace {
+  count: number;
+  /** Names that are being resolved. */
+  resolving: number;
+  /** In the order of their turns. */
+  readonly waiting: Set<() => void>;
+}
 
 /** The names of one worker, by the namespaces of their backends. */
 export class NameBudget {
-  readonly #names = new Map<string, number>();
+  readonly #names = new Map<string, NamesOfNamespace>();
 
   /** A name of a namespace is resolved from now on. */
   add(namespace: string): void {
-    this.#names.set(namespace, (this.#names.get(namespace) ?? 0) + 1);
+    this.#of(namespace).count++;
   }
 
   /** The name is not resolved any more. */
   delete(namespace: string): void {
-    const left = (this.#names.get(namespace) ?? 1) - 1;
-    if (left === 0) this.#names.delete(namespace);
-    else this.#names.set(namespace, left);
+    this.#of(namespace).count--;
+    this.#forgetUnused(namespace);
+  }
+
+  /** Runs `resolve` when it is the turn of a name of the namespace. */
+  async inTurn<Result>(namespace: string, resolve: () => Promise<Result>): Promise<Result> {
+    const names = this.#of(namespace);
+    if (names.resolving < maxConcurrent) names.resolving++;
+    else await new Promise<void>((start) => names.waiting.add(start));
+    try {
+      return await resolve();
+    } finally {
+      // The next one takes over.
+      const [next] = names.waiting;
+      if (next === undefined) {
+        names.resolving--;
+        this.#forgetUnused(namespace);
+      } else {
+        names.waiting.delete(next);
+        next();
+      }
+    }
   }
 
   /** Returns how many addresses of a name are used, at least 1. */
   maxAddresses(namespace: string): number {
-    const share = Math.floor(maxAddresses / (this.#names.get(namespace) ?? 1));
+    const share = Math.floor(maxAddresses / (this.#names.get(namespace)?.count ?? 1));
     return Math.max(1, Math.min(maxAddressesOfName, share));
   }
 
@@ -46,6 +79,17 @@ export class NameBudget {
    */
   waitMs(namespace: string, found: { readonly ttlMs: number; readonly addresses: number } | undefined): number {
     const ownMs = found === undefined ? retryMs : Math.max(shortestTtlMs, found.ttlMs, found.addresses * msForAddress);
-    return Math.min(longestTtlMs, Math.max(ownMs, (this.#names.get(namespace) ?? 0) * msForName));
+    return Math.min(longestTtlMs, Math.max(ownMs, (this.#names.get(namespace)?.count ?? 0) * msForName));
+  }
+
+  #of(namespace: string): NamesOfNamespace {
+    const known = this.#names.get(namespace) ?? { count: 0, resolving: 0, waiting: new Set() };
+    this.#names.set(namespace, known);
+    return known;
+  }
+
+  #forgetUnused(namespace: string): void {
+    const { count, resolving } = this.#of(namespace);
+    if (count === 0 && resolving === 0) this.#names.delete(namespace);
   }
 }
