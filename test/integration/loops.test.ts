@@ -54,6 +54,32 @@ test("a mirrored request is rejected where it would be mirrored again, however m
   await expect.poll(() => gateway.records.length).toBe(1 + 1 + 8);
 });
 
+test("Gateways one behind the other mirror a request twice, and a third one that would mirror it again rejects it", async () => {
+  const last = await startBackend();
+  const mirrorTo = (name: string) =>
+    `{ type: RequestMirror, requestMirror: { backendRef: { group: gatewayproxy.dev, kind: Backend, name: ${name} } } }`;
+  /** A Gateway that mirrors to the next one, three times, and forwards to it. */
+  const mirroring = async (name: string, port: number): Promise<TestGateway> => {
+    const filters = Array(3).fill(mirrorTo("next")).join(", ");
+    const all = manifests(
+      gatewayManifest(),
+      backendManifest("next", port),
+      routeManifest("r", [`{ filters: [${filters}], backendRefs: [${backendRef("next")}] }`]),
+    );
+    return startGateway(all.replaceAll("name: web,", `name: ${name},`).replaceAll("name: web }", `name: ${name} }`));
+  };
+  const portOf = (gateway: TestGateway) => Number(new URL(gateway.url()).port);
+  const third = await mirroring("third", last.port);
+  const second = await mirroring("second", portOf(third));
+  const first = await mirroring("first", portOf(second));
+  expect((await fetch(second.url())).status).toBe(200);
+  await expect.poll(() => last.requests.length).toBe(4 * 4);
+  expect((await fetch(first.url())).status).toBe(508);
+  await expect.poll(() => third.records.length).toBe(4 + 4 * 4);
+  expect(third.records.at(-1)).toMatchObject({ status: 508, reason: "LoopDetected", attempts: 0 });
+  expect(last.requests).toHaveLength(4 * 4);
+});
+
 test("listeners can be chained, and other names stay in the field", async () => {
   const backend = await startBackend();
   const gateway = await startGateway(gatewayManifest());

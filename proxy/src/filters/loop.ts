@@ -26,16 +26,28 @@ export function isLoop(field: string, name: string): boolean {
   return passesOf(field, name) >= maxPasses;
 }
 
+/** The name of each Gateway begins with it. */
+export const loopNamePrefix = "gateway-proxy-";
+
 /** The parameter of a member whose rule mirrors: on the forwarded request, and on its copies. */
 const mirrored = "mirrored";
 
 /**
- * Whether a mirroring rule of the Gateway has forwarded or copied a request with that field. Where a rule mirrors to
- * its own backend, each pass would multiply the requests, so such a request is rejected where it would be mirrored
- * again. It is never served without its copies, since any client can send the field.
+ * The most Gateways that mirror a request, one after the other. Each multiplies the requests by its mirrors, and anyone may create
+ * many Gateways.
+ */
+const maxMirroringGateways = 2;
+
+/**
+ * Whether a request with that field must not be mirrored again: a mirroring rule of the Gateway has forwarded or copied it, or
+ * those of other Gateways have, one after the other. Each pass multiplies the requests, so such a request is rejected where it
+ * would be mirrored again. It is never served without its copies, since any client can send the field.
  */
 export function isMirrored(field: string, name: string): boolean {
-  return hasParameter(field, name, mirrored);
+  if (field === "") return false;
+  const isMirror = (parameters: readonly string[]) => hasParameter(parameters, mirrored);
+  const ofGateways = membersOf(field, (id) => id.startsWith(loopNamePrefix)).filter(isMirror);
+  return ofGateways.length >= maxMirroringGateways || membersNamed(field, name).some(isMirror);
 }
 
 /**
@@ -43,26 +55,28 @@ export function isMirrored(field: string, name: string): boolean {
  * would call a service for it rejects it, since a service that leads to a Gateway would multiply such calls.
  */
 export function isLimitCall(field: string): boolean {
-  return hasParameter(field, "gateway-proxy", "rate-limit");
+  return membersNamed(field, "gateway-proxy").some((parameters) => hasParameter(parameters, "rate-limit"));
 }
 
-/** Whether a member of the field with the name has the parameter, which is in lower case. */
-function hasParameter(field: string, name: string, parameter: string): boolean {
-  return membersOf(field, name).some((parameters) =>
-    parameters.some((each) => each.trim().toLowerCase() === parameter),
-  );
+/** @param parameter in lower case. */
+function hasParameter(parameters: readonly string[], parameter: string): boolean {
+  return parameters.some((each) => each.trim().toLowerCase() === parameter);
 }
 
 function passesOf(field: string, name: string): number {
-  return membersOf(field, name).length;
+  return membersNamed(field, name).length;
 }
 
-/** Returns the parameters (RFC 8586 §2) of each member with that name. */
-function membersOf(field: string, name: string): readonly (readonly string[])[] {
+function membersNamed(field: string, name: string): readonly (readonly string[])[] {
+  return membersOf(field, (id) => id === name);
+}
+
+/** Returns the parameters (RFC 8586 §2) of each member. @param isWanted by its name, in lower case. */
+function membersOf(field: string, isWanted: (id: string) => boolean): readonly (readonly string[])[] {
   if (field === "") return [];
   return field.split(",").flatMap((member) => {
     const [id = "", ...parameters] = member.split(";");
-    return id.trim().toLowerCase() === name ? [parameters] : [];
+    return isWanted(id.trim().toLowerCase()) ? [parameters] : [];
   });
 }
 

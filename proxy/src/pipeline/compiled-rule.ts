@@ -6,6 +6,7 @@ import { hash } from "node:crypto";
 import { isIP } from "node:net";
 import type { Expression } from "../cel/expression.ts";
 import { type CompiledFilters, compileFilters } from "../filters/compile-filters.ts";
+import { loopNamePrefix } from "../filters/loop.ts";
 import type { Cors, Mirror } from "../ir/filter.ts";
 import type {
   AiBackend,
@@ -174,7 +175,7 @@ export function compileRule(
     route: route.key,
     key: rule.key,
     gateway,
-    loopName: `gateway-proxy-${hash("sha256", gateway).slice(0, 8)}`,
+    loopName: `${loopNamePrefix}${hash("sha256", gateway).slice(0, 8)}`,
     mirrors: targets.some((target) => (backendTargetOf(target)?.mirrors.length ?? 0) > 0),
     authentication: context.authenticators.compile(rule.authentication),
     limits,

@@ -210,11 +210,11 @@ export const loopDetected: LocalReply = {
   reason: "LoopDetected",
   body: "the request comes back to this gateway again and again; a backend of its route leads here",
 };
-/** `CDN-Loop` (RFC 8586) shows that this Gateway has mirrored the request before; its copies would be copied, too. */
+/** `CDN-Loop` (RFC 8586) shows that this Gateway, or two others, have mirrored the request before; its copies would be copied, too. */
 export const mirrorLoopDetected: LocalReply = {
   status: 508,
   reason: "LoopDetected",
-  body: "the request comes back to a rule of this gateway that mirrors, and the gateway has mirrored it already",
+  body: "a rule of this gateway would mirror the request again, and a gateway has mirrored it already",
 };
 /** `CDN-Loop` (RFC 8586) shows a call to a rate limit service, for which the rule would call one again. */
 export const limitLoopDetected: LocalReply = {
