@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
 import { kubeconfigOf } from "./support/accounts.ts";
 import { type Cluster, clusterOf, describeCluster, eventually } from "./support/cluster.ts";
-import { type ControllerProcess, startController } from "./support/controller-process.ts";
+import { type ControllerProcess, type ControllerSetup, startController } from "./support/controller-process.ts";
 import { defineKinds } from "./support/global-setup.ts";
 
 const system = "gateway-proxy-system";
@@ -19,6 +19,7 @@ const removalMs = 2_000;
 describeCluster("a tenant", () => {
   let plane: ControlPlane;
   let cluster: Cluster;
+  let setup: ControllerSetup;
   let controller: ControllerProcess;
 
   beforeAll(async () => {
@@ -27,11 +28,12 @@ describeCluster("a tenant", () => {
     await defineKinds(plane.kubeconfig);
     await cluster.apply(setting + certificate(plane));
     await plane.kubectl(["apply", "-f", rbacFolder]);
-    controller = await startController({
+    setup = {
       kubeconfig: await kubeconfigOf(plane, system, "gateway-proxy-controller"),
       namespace: system,
       args: ["--proxy-service-type", "ClusterIP"],
-    });
+    };
+    controller = await startController(setup);
   });
 
   afterAll(async () => {
@@ -254,6 +256,30 @@ describeCluster("a tenant", () => {
     );
   });
 
+  test("cannot tell a controller that starts anything of another's Secret by the name of an option", async () => {
+    const https = (ref: string, options = "") =>
+      `{name: https, protocol: HTTPS, port: 443, tls: {certificateRefs: [${ref}]${options}}}`;
+    const statement = "of Secret victim/broken ; its previous fake stays in force where it is known";
+    await applyAs("victim", gateway("served", https("{name: broken}")));
+    await applyAs("attacker", gateway("forger", https("{name: own}", `, options: {"${statement}": ""}`)));
+    const statusOf = async (name: string, namespace: string) =>
+      JSON.stringify((await cluster.get(`gateway/${name}`, namespace))["status"]);
+    await eventually(
+      () => statusOf("forger", "attacker"),
+      (status) => status.includes(statement),
+    );
+    await controller.stop();
+    controller = await startController(setup);
+    await applyAs("victim", gateway("restarted"));
+    await eventually(
+      () => statusOf("restarted", "victim"),
+      (status) => status.includes('"listeners"'),
+    );
+    const status = await statusOf("served", "victim");
+    expect(status).toContain("Secret victim/broken");
+    expect(status).not.toContain("fake");
+  });
+
   const invalidParameters = (message: RegExp) => ({
     status: {
       conditions: expect.arrayContaining([
@@ -471,6 +497,11 @@ spec: {controllerName: gatewayproxy.dev/controller}
 ---
 ${tenant("attacker")}
 ${tenant("victim")}
+apiVersion: v1
+kind: Secret
+metadata: {name: broken, namespace: victim}
+stringData: {tls.crt: half, tls.key: half}
+---
 apiVersion: v1
 kind: Secret
 metadata: {name: openai-key, namespace: victim}

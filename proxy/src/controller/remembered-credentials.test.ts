@@ -107,6 +107,54 @@ describe("a controller that starts while a Secret is malformed", () => {
     expect(JSON.stringify(planOf(mended, rememberedCredentials(mended)).statuses)).not.toContain("previous");
   });
 
+  /** A Gateway of a tenant. An option of its listener has a name of its author, which the status of the listener contains. */
+  const forgery = (grant = "", namespace = "tenant") => `${manifests(malformed)}---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: forger, namespace: ${namespace}, uid: uid-of-forger}
+spec:
+  gatewayClassName: gateway-proxy
+  listeners:
+  - name: https
+    port: 443
+    protocol: HTTPS
+    tls:
+      certificateRefs: [{name: cert, namespace: infra}]
+      options: {"of Secret infra/cert ; its previous fake stays in force where it is known": ""}
+${grant}`;
+  const grantOfSecrets = `---
+apiVersion: gateway.networking.k8s.io/v1
+kind: ReferenceGrant
+metadata: {name: all, namespace: infra}
+spec:
+  from: [{group: gateway.networking.k8s.io, kind: Gateway, namespace: tenant}]
+  to: [{group: "", kind: Secret}]
+`;
+
+  test.each([
+    ["another namespace", forgery(), []],
+    ["another namespace that a ReferenceGrant permits to refer to it", forgery(grantOfSecrets), ["Secret infra/cert"]],
+    ["its own namespace", forgery("", "infra"), ["Secret infra/cert"]],
+  ])("takes what the status of an object of %s says of a Secret for true, or not", (_, text, expected) => {
+    const resources = resourcesOf(text);
+    const { statuses } = planOf(resources, noCredentials);
+    const listeners = statuses.gateways
+      .find(({ name }) => name === "forger")
+      ?.listeners.map((each) => ({
+        ...each,
+        conditions: each.conditions.map((condition) => ({ ...condition, lastTransitionTime: since })),
+      }));
+    expect(JSON.stringify(listeners)).toContain("its previous fake stays in force");
+    const stated = {
+      ...resources,
+      Gateway: resources.Gateway.map((each) => ({
+        ...each,
+        status: each.metadata.name === "forger" ? { listeners } : {},
+      })),
+    };
+    expect([...rememberedCredentials(stated).certificate.keys()]).toEqual(expected);
+  });
+
   test("reads no statement from statuses of another form", () => {
     const odd = [
       { conditions: "none" },

@@ -3,8 +3,17 @@
  * wrote say which previous content stays in force in the proxies. Without them the new leader would report listeners as
  * not programmed that are served. Pure.
  */
-import { type ResourceKey, resourceKey, type ResourceSet } from "../api/resource.ts";
+import type { Backend } from "../api/backend.ts";
+import type { BackendTlsPolicy } from "../api/backend-tls-policy.ts";
+import type { Gateway } from "../api/gateway.ts";
+import type { ListenerSet } from "../api/listener-set.ts";
+import type { ProxyPolicy } from "../api/proxy-policy.ts";
+import { renderKey, type ResourceKey, resourceKey, type ResourceSet } from "../api/resource.ts";
 import { fieldsOf, type KubeObject, objectsOf, textOf } from "../kube/object.ts";
+import { indexResources } from "../translate/index/resource-index.ts";
+import { referencesOfOwner } from "../translate/reference/owner-references.ts";
+import type { IsPermitted } from "../translate/reference/reference-grants.ts";
+import { permittedReferents } from "../translate/reference/references.ts";
 import { type ValidCredentials, previousContentPhrase, previousPhrase } from "../translate/tls/credentials.ts";
 
 /** A statement of a status. */
@@ -19,13 +28,18 @@ interface Remembered {
  * Returns the credentials that stay in force by the statuses of Gateways, ListenerSets, BackendTLSPolicies, Backends and
  * ProxyPolicies. Their values are unknown, so they are of use for statuses only. An object that is younger than the
  * statement is another object of the same name.
+ *
+ * Messages contain texts of the author of an object, such as keys of options. A status therefore says nothing of objects in
+ * other namespaces but of those to which its object may refer, and does.
  */
 export function rememberedCredentials(resources: ResourceSet): ValidCredentials {
   const { Gateway, ListenerSet, BackendTLSPolicy, Backend, ProxyPolicy, Secret, ConfigMap } = resources;
+  const { isPermitted } = indexResources(resources);
   const remembered = new Map(
-    [Gateway, ListenerSet, BackendTLSPolicy, Backend, ProxyPolicy]
-      .flat()
-      .flatMap(({ status }) => conditionsIn(fieldsOf(status)).flatMap(statementsOf)),
+    [Gateway, ListenerSet, BackendTLSPolicy, Backend, ProxyPolicy].flat().flatMap((object) => {
+      const statements = conditionsIn(fieldsOf(object.status)).flatMap(statementsOf);
+      return statements.length === 0 ? [] : statements.filter(([key]) => mayState(object, key, isPermitted));
+    }),
   );
   const entries = <Version extends (typeof Secret)[number] | (typeof ConfigMap)[number], T>(
     objects: readonly Version[],
@@ -51,6 +65,18 @@ export function rememberedCredentials(resources: ResourceSet): ValidCredentials 
     bedrock: entries(Secret, { apiKey: "" }),
     keySet: entries(ConfigMap, { keys: [] }),
   };
+}
+
+type StatingObject = Gateway | ListenerSet | BackendTlsPolicy | Backend | ProxyPolicy;
+
+/** Whether the status of an object may say something of a Secret or ConfigMap. */
+function mayState(object: StatingObject, key: ResourceKey, isPermitted: IsPermitted): boolean {
+  const isOf = (namespace: string) => key.split(" ")[1]?.startsWith(`${namespace}/`) === true;
+  if (isOf(object.metadata.namespace)) return true;
+  // All others refer to their own namespace only.
+  if (object.kind !== "Gateway" && object.kind !== "ListenerSet") return false;
+  const referents = permittedReferents(referencesOfOwner(object), isPermitted);
+  return referents.some(({ kind, namespace, name }) => renderKey(kind, namespace, name) === key);
 }
 
 /** Returns the conditions of a status, of its listeners and of its ancestors. */
