@@ -31,7 +31,14 @@ export type GatewayClassCondition = ConditionsOf<{
 
 /** Conditions of a Gateway. */
 export type GatewayCondition = ConditionsOf<{
-  Accepted: "Accepted" | "Invalid" | "ListenersNotValid" | "UnsupportedAddress" | "InvalidParameters";
+  Accepted:
+    | "Accepted"
+    | "Invalid"
+    | "ListenersNotValid"
+    | "UnsupportedAddress"
+    | "InvalidParameters"
+    /** Specific to this gateway: the Gateways of a namespace exceed its share of what the controller validates. */
+    | "TooManyListenersInAll";
   Programmed:
     | "Programmed"
     | "Invalid"
@@ -54,8 +61,24 @@ export type GatewayCondition = ConditionsOf<{
 
 /** Conditions of a ListenerSet. */
 export type ListenerSetCondition = ConditionsOf<{
-  Accepted: "Accepted" | "Invalid" | "NotAllowed" | "ParentNotAccepted" | "ListenersNotValid";
-  Programmed: "Programmed" | "Invalid" | "NotAllowed" | "ParentNotProgrammed" | "ListenersNotValid";
+  Accepted:
+    | "Accepted"
+    | "Invalid"
+    | "NotAllowed"
+    | "ParentNotAccepted"
+    | "ListenersNotValid"
+    /** Specific to this gateway: the ListenerSets of a namespace exceed its share of what the proxies of the Gateway serve. */
+    | "TooManyListeners"
+    /** Specific to this gateway: they exceed its share of what the controller validates for all Gateways. */
+    | "TooManyListenersInAll";
+  Programmed:
+    | "Programmed"
+    | "Invalid"
+    | "NotAllowed"
+    | "ParentNotProgrammed"
+    | "ListenersNotValid"
+    | "TooManyListeners"
+    | "TooManyListenersInAll";
 }>;
 
 /** The reason of a conflict between two listeners of one port: the same host name, or different protocols. */

@@ -11,7 +11,7 @@ import { contained } from "../translate/containment.ts";
 import type { TranslateOptions } from "../translate/context.ts";
 import { clusterEnvironment, hostEnvironment } from "../translate/environment.ts";
 import { type GatewayName, gatewayScopeInSteps, readyReplicas } from "../translate/gateway/gateway-scope.ts";
-import { namedObjects } from "../translate/reference/references.ts";
+import { namedWithinBound } from "../translate/reference/references.ts";
 import { secretSelections } from "../translate/reference/selected-secrets.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import { concernsGateway } from "./gateway-concerns.ts";
@@ -56,11 +56,11 @@ export async function openKubernetes(options: KubernetesOptions): Promise<Result
     log,
     select: (resources) => selectResources(gateway, resources),
     keepsStatus: false,
-    publish: ({ resources, problems, kept, rejected, unreadable }) =>
+    publish: ({ resources, problems, kept, rejected, unreadable, crowded = new Set() }) =>
       publish({
         ...{ resources, problems, kept, rejected },
         inForce: new Map(),
-        options: { ...translateOptions(resources, gateway, portsOfProcess), unreadable },
+        options: { ...translateOptions(resources, gateway, portsOfProcess), unreadable, crowded },
       }),
   });
   const close = async (): Promise<void> => {
@@ -81,10 +81,10 @@ function* selectResources(gateway: GatewayName | undefined, resources: ResourceS
     const selected = gateway === undefined ? included : yield* gatewayScopeInSteps(included, gateway);
     // The proxy of one Gateway may not list Secrets, and reads from the statuses which ones are selected.
     if (gateway !== undefined) {
-      const named = yield* namedObjects(selected, { readsStatus: true });
-      return { resources: selected, named, concerns: concernsGateway(gateway, selected) };
+      const objects = yield* namedWithinBound(selected, { readsStatus: true });
+      return { resources: selected, ...objects, concerns: concernsGateway(gateway, selected) };
     }
-    return { resources: selected, named: yield* namedObjects(selected), selections: secretSelections(selected) };
+    return { resources: selected, ...(yield* namedWithinBound(selected)), selections: secretSelections(selected) };
   });
   return { ...value, rejected: culprits };
 }

@@ -134,8 +134,8 @@ export class Controller {
       log: logs.logger("controller::source"),
       *select(resources) {
         // The objects that cannot be processed are not needed here, because each plan finds and reports them.
-        const { value: named } = yield* contained(resources, controllerObjects);
-        return { resources, named, selections: secretSelections(resources) };
+        const { value: objects } = yield* contained(resources, controllerObjects);
+        return { resources, ...objects, selections: secretSelections(resources) };
       },
       publish: (configuration) => this.#setConfiguration(configuration),
     });
@@ -255,7 +255,7 @@ export class Controller {
   /** Computes the plan of a configuration, or returns the last one if only statuses differ. */
   async #planOf(configuration: KubernetesConfiguration): Promise<Plan> {
     const last = this.#planned;
-    const input = this.#inputs.next(configuration);
+    const input = await runInSlices(this.#inputs.next(configuration));
     if (last?.from === input) return last.plan;
     const before = last?.plan.credentials ?? rememberedCredentials(configuration.resources);
     const plan = await runInSlices(planFor(input, this.#options.defaults, before));

@@ -2,13 +2,13 @@ import { describe, expect, test } from "vitest";
 import { parseManifests } from "../api/parse-manifests.ts";
 import type { GatewayStatus, ListenerSetStatus } from "../api/status.ts";
 import type { KubeObject } from "../kube/object.ts";
-import { indexResources, type ResourceIndex } from "../translate/index/resource-index.ts";
 import { persistenceCondition, readinessOf, setWithReadiness, withReadiness } from "./gateway-readiness.ts";
+import { indexResources, type ResourceIndex } from "../translate/index/resource-index.ts";
 import { ownedObject } from "./provision/owned-object.ts";
 
 const service = (fields: object): KubeObject => ({ metadata: { name: "web", namespace: "infra" }, ...fields });
 
-/** Builds EndpointSlices of Services from texts of the form `service: address ready…`. */
+/** Returns the EndpointSlices of each Service. */
 function slices(yaml: string): ResourceIndex["slices"] {
   const { resources, problems } = parseManifests([{ path: "slices.yaml", text: yaml }]);
   if (problems.length > 0) throw new Error(JSON.stringify(problems));

@@ -2,12 +2,12 @@
  * Computes the addresses of a Gateway, whether a proxy is ready to serve it, and whether its proxies keep their counters,
  * from the state of the cluster. Pure.
  */
-import { objectKey } from "@gatewayproxy/runtime/object-key";
+import type { EndpointSlice } from "../api/endpoint-slice.ts";
 import type { Gateway } from "../api/gateway.ts";
 import type { Condition, GatewayCondition, GatewayStatus, ListenerSetStatus, ListenerStatus } from "../api/status.ts";
+import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { fieldsOf, type KubeObject, objectsOf, textOf } from "../kube/object.ts";
 import type { GatewayAddress } from "../status/cluster-statuses.ts";
-import type { ResourceIndex } from "../translate/index/resource-index.ts";
 import { observed } from "../translate/status/finding.ts";
 import type { OwnedObject } from "./provision/owned-object.ts";
 import { availablePods, unchangeableMessage } from "./provision/workload-change.ts";
@@ -33,18 +33,34 @@ export interface WorkloadErrors {
 /** The maximum of `GatewayStatus.addresses` in the CRD. */
 const maxAddresses = 16;
 
-/** Returns the readiness of a Gateway, from its Service and the EndpointSlices of all Services. */
+/** The maximum of ready proxies that are counted. Who may write EndpointSlices can make more of them than there are pods. */
+const maxPods = 1_000;
+
+/**
+ * Returns the readiness of a Gateway, from its Service and the EndpointSlices of the Service.
+ *
+ * @param slices of all Services, by `namespace/name`.
+ */
 export function readinessOf(
   service: KubeObject | undefined,
-  slices: ResourceIndex["slices"],
+  slices: ReadonlyMap<string, readonly EndpointSlice[]>,
   { ofGateway, ofController }: WorkloadErrors,
 ): GatewayReadiness {
   const { namespace, name } = fieldsOf(service?.["metadata"]);
-  const own = slices.get(objectKey({ namespace: textOf(namespace), name: textOf(name) })) ?? [];
-  const ready = own.flatMap(({ endpoints }) => endpoints.filter(({ state }) => state === "ready"));
-  const pods = [...new Set(ready.map(({ host }) => host))].sort();
+  const pods = readyPods(slices.get(objectKey({ namespace: textOf(namespace), name: textOf(name) })) ?? []);
   const error = ofGateway ?? (pods.length === 0 ? ofController : undefined);
   return { addresses: addressesOf(service, pods).slice(0, maxAddresses), ready: pods.length, error };
+}
+
+/** Returns the addresses of ready pods, each once, sorted. */
+function readyPods(slices: readonly EndpointSlice[]): readonly string[] {
+  const hosts = new Set<string>();
+  for (const { endpoints } of slices) {
+    for (const { state, host } of endpoints) {
+      if (state === "ready" && hosts.size < maxPods) hosts.add(host);
+    }
+  }
+  return [...hosts].sort();
 }
 
 function addressesOf(service: KubeObject | undefined, pods: readonly string[]): readonly GatewayAddress[] {

@@ -64,8 +64,10 @@ describe("tenants that open nothing to each other", () => {
         const text = JSON.stringify(made);
         for (const other of others) expect(text).not.toContain(`"${other}`);
         // The controller reads the same objects for one tenant as without the others.
-        const alone = runToEnd(controllerObjects(resourceSet(objects.filter((each) => namespaceOf(each) === owner))));
-        const all = runToEnd(controllerObjects(resourceSet(objects)));
+        const alone = runToEnd(
+          controllerObjects(resourceSet(objects.filter((each) => namespaceOf(each) === owner))),
+        ).named;
+        const all = runToEnd(controllerObjects(resourceSet(objects))).named;
         expect(new Set(alone)).toEqual(new Set(all.filter(({ namespace }) => namespace === owner)));
       }),
       { numRuns: 60 },
@@ -111,8 +113,10 @@ describe("tenants that open something to each other", () => {
         expect(statusesOf(after, owner)).toEqual(statusesOf(never, owner));
         expect(madeFor(after, owner)).toEqual(madeFor(never, owner));
         expect(servedFor(withdrawn, owner, credentials)).toEqual(servedFor(withdrawn, owner));
-        const watched = runToEnd(controllerObjects(resourceSet(withdrawn)));
-        const named = runToEnd(controllerObjects(resourceSet(withdrawn.filter((each) => namespaceOf(each) === owner))));
+        const watched = runToEnd(controllerObjects(resourceSet(withdrawn))).named;
+        const named = runToEnd(
+          controllerObjects(resourceSet(withdrawn.filter((each) => namespaceOf(each) === owner))),
+        ).named;
         // Without a grant only a tenant's own objects name what is in its namespace.
         for (const each of named) expect(each.namespace).toBe(owner);
         expect(watched).toEqual(expect.arrayContaining([...named]));

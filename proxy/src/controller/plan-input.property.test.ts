@@ -1,5 +1,6 @@
 /** A plan is reused after a change only if computing it again would give the same one. */
 import { inspect } from "node:util";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Resource, resourceSet } from "../api/resource.ts";
@@ -16,7 +17,7 @@ const inputOf = (objects: readonly Resource[]) => ({
 /** Returns the input for a configuration after another one. */
 function inputAfter(first: PlanInput, second: PlanInput): readonly [first: PlanInput, second: PlanInput] {
   const inputs = new PlanInputs();
-  return [inputs.next(first), inputs.next(second)];
+  return [runToEnd(inputs.next(first)), runToEnd(inputs.next(second))];
 }
 
 function isReused(first: PlanInput, second: PlanInput): boolean {
@@ -76,17 +77,17 @@ test("has the same object of which only the status has changed, beside others th
     fc.property(clusters, fc.nat(), (objects, at) => {
       const index = at % objects.length;
       const inputs = new PlanInputs();
-      const before = Object.values(inputs.next(inputOf(objects)).resources).flat();
+      const before = Object.values(runToEnd(inputs.next(inputOf(objects))).resources).flat();
       const changed = objects.map((each, position) =>
         position === index
           ? ({ ...each, metadata: { ...each.metadata, generation: 7 } } as Resource)
           : ({ ...each, status: { parents: [] } } as Resource),
       );
-      const after = Object.values(inputs.next(inputOf(changed)).resources).flat();
+      const after = Object.values(runToEnd(inputs.next(inputOf(changed))).resources).flat();
       expect(after.filter((each) => !before.includes(each))).toEqual([changed[index]]);
       const again = changed.map((each) => ({ ...each, status: {} }) as Resource);
-      expect(Object.values(inputs.next(inputOf(again)).resources).flat()).toEqual(after);
-      expect(inputs.next(inputOf(again))).toBe(inputs.next(inputOf(changed)));
+      expect(Object.values(runToEnd(inputs.next(inputOf(again))).resources).flat()).toEqual(after);
+      expect(runToEnd(inputs.next(inputOf(again)))).toBe(runToEnd(inputs.next(inputOf(changed))));
     }),
     { numRuns: 60 },
   );
@@ -97,4 +98,5 @@ test("is computed again where objects are rejected or unreadable", () => {
   const rejected = [{ object: { kind: "HTTPRoute" }, errors: [], inForce: "nothing" as const }];
   expect(isReused(input, { ...input, rejected })).toBe(false);
   expect(isReused(input, { ...input, unreadable: new Set(["Secret infra/key"]) })).toBe(false);
+  expect(isReused(input, { ...input, crowded: new Set(["infra"]) })).toBe(false);
 });

@@ -198,7 +198,7 @@ data: {deployment: "spec: {replicas: 7}"}
     const resources = resourcesOf(gatewayClass, shape, gateway("web", { infrastructure }));
     const deployment = plan(resources).provision.desired.find(({ kind }) => kind === "Deployment");
     expect(deployment?.body["spec"]).toMatchObject({ replicas: 7 });
-    expect(runToEnd(controllerObjects(resources))).toContainEqual({
+    expect(runToEnd(controllerObjects(resources)).named).toContainEqual({
       kind: "ConfigMap",
       namespace: "infra",
       name: "shape",

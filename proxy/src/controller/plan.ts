@@ -27,7 +27,6 @@ import { policySummary } from "../status/policy-summary.ts";
 import { withRejected } from "../status/rejected-resources.ts";
 import { contained } from "../translate/containment.ts";
 import type { AddressDenial } from "../translate/context.ts";
-import { indexResources } from "../translate/index/resource-index.ts";
 import { derived } from "@gatewayproxy/runtime/lists";
 import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { ValidCredentials } from "../translate/tls/credentials.ts";
@@ -35,7 +34,9 @@ import { eachObjectInSteps } from "../translate/each-object.ts";
 import { clusterEnvironment } from "../translate/environment.ts";
 import { gatewayOwnership, ourClasses } from "../translate/gateway/gateway-classes.ts";
 import { gatewayScopes, type ScopeOf } from "../translate/gateway/gateway-scope.ts";
-import { namedObjects } from "../translate/reference/references.ts";
+import { indexResources, prepareIndex } from "../translate/index/resource-index.ts";
+import { maxReferencesOfNamespace } from "../translate/reference/owner-references.ts";
+import { namedObjects, namedWithinBound } from "../translate/reference/references.ts";
 import { selectedNames, selectorOf } from "../translate/reference/selected-secrets.ts";
 import { translateInSteps } from "../translate/translate.ts";
 import { type MaximumRights, maximumRights } from "./permitted-rights.ts";
@@ -78,7 +79,9 @@ export interface Plan {
 }
 
 /** Returns the Secrets and ConfigMaps that the controller watches: those to which resources refer, and parameters. */
-export function* controllerObjects(resources: ResourceSet): Steps<readonly NamedObject[]> {
+export function* controllerObjects(
+  resources: ResourceSet,
+): Steps<{ readonly named: readonly NamedObject[]; readonly crowded: ReadonlySet<string> }> {
   const ownershipOf = gatewayOwnership(resources.GatewayClass);
   const gateways = resources.Gateway.filter((gateway) => ownershipOf(gateway) === "ours");
   const owners = [...ourClasses(resources.GatewayClass), ...gateways];
@@ -87,7 +90,14 @@ export function* controllerObjects(resources: ResourceSet): Steps<readonly Named
     if (ref?.namespace === undefined || ref.kind !== "ConfigMap" || ref.group !== "") return [];
     return [{ kind: "ConfigMap", namespace: ref.namespace, name: ref.name }];
   });
-  return [...(yield* namedObjects(resources)), ...parameters];
+  const { named, crowded } = yield* namedWithinBound(resources);
+  return { named: [...named, ...firstOfNamespaces(parameters)], crowded };
+}
+
+/** Returns the first objects of each namespace. Each is watched, and a namespace may have thousands of Gateways. */
+function firstOfNamespaces(objects: readonly NamedObject[]): readonly NamedObject[] {
+  const byNamespace = Map.groupBy(objects, ({ namespace }) => namespace);
+  return [...byNamespace.values()].flatMap((own) => own.slice(0, maxReferencesOfNamespace));
 }
 
 /**
@@ -120,7 +130,7 @@ export function* planFor(input: PlanInput, defaults: ProxyDefaults, before: Vali
 }
 
 function* planOf(
-  { resources, rejected, unreadable }: PlanInput,
+  { resources, rejected, unreadable, crowded }: PlanInput,
   defaults: ProxyDefaults,
   before: ValidCredentials,
 ): Steps<Plan> {
@@ -139,6 +149,7 @@ function* planOf(
     refusedPolicies: defaults.refusedPolicies,
     keepsCounters: (gateway) => hasVolumes(allParameters(gateway, resources)),
     unreadable,
+    ...(crowded !== undefined && { crowded }),
     before,
   });
   const statuses = withRejected(translated, rejected);
@@ -417,6 +428,7 @@ function* statusesOfGateways(
   observed: ObservedState,
 ): Steps<ClusterStatuses["gateways"]> {
   const sets = setsOf(desired, observed);
+  yield* prepareIndex(observed.resources);
   const { slices } = indexResources(observed.resources);
   const statuses: ClusterStatuses["gateways"][number][] = [];
   for (const status of translated) {

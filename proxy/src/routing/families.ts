@@ -70,15 +70,19 @@ export class Families<Item, Value> {
     const changed = yield* this.#apply(changes, pace);
     const removed = new Set<Family<Item, Value>>();
     const open = new Set(changed);
+    // Thousands of new members may have a name in common, and none of them has a family yet.
+    const searched = new Set<string>();
     for (const member of changed) {
       if (pace.endsStep(1)) yield;
       if (member.family !== undefined) removed.add(member.family);
       this.#rename(member);
       for (const name of member.names) {
-        // All others with the name are of one family.
-        for (const other of this.#byName.get(name) ?? []) {
-          if (other.family === undefined) continue;
-          removed.add(other.family);
+        if (searched.has(name)) continue;
+        searched.add(name);
+        // All others with the name are of one family. Who gets the name later is a changed member, too.
+        for (const { family } of this.#byName.get(name) ?? []) {
+          if (family === undefined) continue;
+          removed.add(family);
           break;
         }
       }

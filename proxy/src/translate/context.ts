@@ -31,6 +31,8 @@ export interface TranslateOptions {
   readonly environment?: Environment;
   /** Secrets and ConfigMaps that resources refer to and that must not be read. Any other missing one does not exist. */
   readonly unreadable?: ReadonlySet<ResourceKey>;
+  /** Namespaces whose resources refer to more Secrets and ConfigMaps than are read. Default: none. */
+  readonly crowded?: ReadonlySet<string>;
   /** Default: every address is permitted. */
   readonly addressDenial?: AddressDenial;
   /** How paths of requests are normalized, which decides whether two paths are equal. Default: `defaultPathRules`. */
@@ -73,6 +75,7 @@ export function openContext(resources: ResourceSet, options: TranslateOptions): 
     refusedPolicies: options.refusedPolicies ?? "Closed",
     readyReplicas: options.readyReplicas ?? 1,
     unreadable: options.unreadable ?? new Set(),
+    crowded: options.crowded ?? new Set(),
     addressDenial: options.addressDenial ?? permitsAll,
     pathRules: options.pathRules ?? defaultPathRules,
   };

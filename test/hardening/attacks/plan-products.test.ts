@@ -1,7 +1,9 @@
 /** Like products.test.ts, for the plans that the controller computes beside the translation. */
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { test } from "vitest";
-import { planFor } from "../../../proxy/src/controller/plan.ts";
+import { clusterStatuses, planFor } from "../../../proxy/src/controller/plan.ts";
+import { noProvisionErrors } from "../../../proxy/src/controller/provision/provisioner.ts";
+import type { Gateway } from "../../../proxy/src/api/gateway.ts";
 import { proxyDefaults } from "../../../proxy/src/controller/testing/proxy-defaults.ts";
 import { noCredentials } from "../../../proxy/src/translate/tls/credentials.ts";
 import {
@@ -13,10 +15,13 @@ import {
   http,
   object,
   processorMs,
+  proxyApi,
   read,
   route,
+  routeTarget,
   service,
   set,
+  slice,
   times,
   type Product,
 } from "../support/tenant-objects.ts";
@@ -75,6 +80,53 @@ const plans: readonly Product[] = [
     ],
   ],
 ];
+
+const statuses: readonly Product[] = [
+  [
+    "EndpointSlices",
+    30_000,
+    "Gateways",
+    500,
+    (wide, many) => [
+      ...times(many, (index) => gateway(`gateway-${index}`, [http])),
+      ...times(wide, (index) => slice(`s${index}`, `svc-${index}`, ["10.0.0.1"])),
+    ],
+  ],
+  [
+    "Secrets",
+    10_000,
+    "policies that select Secrets",
+    1_000,
+    (wide, many) => [
+      gateway("web", [http]),
+      ...times(wide, (index) =>
+        object("v1", "Secret", `s${index}`, { data: { key: "a2V5" } }, { labels: { tier: "a" } }),
+      ),
+      ...times(many, (index) =>
+        object(proxyApi, "ProxyPolicy", `p${index}`, {
+          spec: {
+            targetRefs: [routeTarget(`r${index}`)],
+            traffic: {
+              authentication: { apiKeys: { secretSelector: { matchLabels: { tier: "a", no: `n${index % 9}` } } } },
+            },
+          },
+        }),
+      ),
+    ],
+  ],
+];
+
+test.each(statuses)("the statuses for %s (%i) and %s (%i) take the sum of their times", (...product) => {
+  expectSum(product, (objects) => {
+    const resources = read([gatewayClass, ...objects]);
+    const input = { resources, rejected: [], unreadable: new Set<string>() };
+    const plan = runToEnd(planFor(input, proxyDefaults, noCredentials));
+    const serviceOf = (of: Gateway) => ({
+      metadata: { namespace: of.metadata.namespace, name: `${of.metadata.name}-gateway-proxy` },
+    });
+    return processorMs(() => runToEnd(clusterStatuses(plan, { resources, serviceOf, errors: noProvisionErrors })));
+  });
+});
 
 test.each(plans)("a plan for %s (%i) and %s (%i) takes the sum of their times", (...product) => {
   expectSum(product, (objects) => {

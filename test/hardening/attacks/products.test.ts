@@ -93,6 +93,23 @@ const products: readonly Product[] = [
     ],
   ],
   [
+    "routes",
+    3_000,
+    "missing targets of policies",
+    8_000,
+    (wide, many) => [
+      gateway("web", [http]),
+      ...times(wide, (index) => route(`r${index}`, [{}])),
+      ...times(Math.ceil(many / 16), (index) =>
+        policy(
+          `p${index}`,
+          times(16, (at) => routeTarget(`none-${index}-${at}`)),
+          [minute],
+        ),
+      ),
+    ],
+  ],
+  [
     "ports of a Service",
     5_000,
     "BackendTLSPolicies",

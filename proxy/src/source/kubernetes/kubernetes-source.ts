@@ -39,6 +39,8 @@ export interface KubernetesConfiguration {
   readonly rejected: readonly RejectedResource[];
   /** Secrets and ConfigMaps that resources refer to and that this process may not read. */
   readonly unreadable: ReadonlySet<ResourceKey>;
+  /** As `Selection.crowded`; absent: none. */
+  readonly crowded?: ReadonlySet<string>;
   /** Kinds that this process may not read, so that it does not know whether objects exist. */
   readonly forbiddenKinds: readonly WholeKind[];
 }
@@ -66,6 +68,8 @@ export interface Selection {
   readonly resources: ResourceSet;
   /** The Secrets and ConfigMaps to which these resources refer. */
   readonly named: readonly NamedObject[];
+  /** Namespaces whose resources refer to further ones, which are not read; absent: none. */
+  readonly crowded?: ReadonlySet<string>;
   /** Selections of Secrets, for a process that may list them; absent: none. */
   readonly selections?: readonly SecretSelection[];
   /** Objects that could not be processed; absent: none. */
@@ -182,6 +186,7 @@ class Source implements KubernetesSource {
     const {
       resources: selected,
       named,
+      crowded,
       selections = [],
       rejected = [],
       concerns = () => true,
@@ -210,6 +215,7 @@ class Source implements KubernetesSource {
       ),
       rejected: faulty.flatMap(({ rejected }) => rejected ?? []),
       unreadable: this.#unreadable(),
+      ...(crowded !== undefined && { crowded }),
       forbiddenKinds: [...this.#whole].flatMap(([kind, { state }]) => (state.kind === "forbidden" ? [kind] : [])),
     };
     this.#publish(configuration);

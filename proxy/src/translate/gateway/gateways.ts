@@ -13,6 +13,7 @@ import { eachObject, eachObjectInSteps, itself } from "../each-object.ts";
 import type { Environment } from "../environment.ts";
 import { nameKey } from "../index/object-names.ts";
 import { keepingEqual } from "@gatewayproxy/runtime/memoised";
+import { type BeyondListenerShare, gatewaysBeyondShare, setsBeyondShare } from "../listener/listener-budget.ts";
 import { type ListenerSetState, type PlacedSet, placeListenerSets } from "../listener/listener-sets.ts";
 import { resolveListeners, listenerKey, type ListenerState } from "../listener/listeners.ts";
 import { type Finding, type Found, rejectedByParser } from "../status/finding.ts";
@@ -27,6 +28,8 @@ export interface GatewayState {
   readonly addresses: readonly (string | undefined)[];
   /** Whether anything of it can be served. */
   readonly isAccepted: boolean;
+  /** False if it is beyond the share of its namespace: it has no listeners then. */
+  readonly isValidated: boolean;
   /** For backends that request one. */
   readonly clientCertificate: ClientCertificate | undefined;
   /** Of the Gateway itself, without its listeners. */
@@ -60,10 +63,14 @@ export function* resolveGateways(context: TranslationContext): Steps<ResolvedGat
   const { index } = context;
   const all = index.gateways;
   const ownGateways = [...all.values()].filter((gateway) => index.ownershipOf(gateway) === "ours");
-  const resolved = yield* eachObject(ownGateways, itself, (gateway) => resolveGateway(context, gateway));
+  const beyond = gatewaysBeyondShare(ownGateways);
+  const resolved = yield* eachObject(ownGateways, itself, (gateway) => {
+    const excess = beyond.get(gateway);
+    return excess === undefined ? resolveGateway(context, gateway) : unvalidated(gateway, excess);
+  });
   const byName = new Map(resolved.map((state) => [nameKey(state.gateway), state]));
   const { value: placed, problems } = yield* placeListenerSets(context, byName);
-  const ours = yield* withListeners(context, resolved, placed);
+  const ours = yield* withListeners(context, resolved, yield* withinShares(context, byName, placed));
   const sets = [...ours.values()].flatMap((state) => state.sets);
   const allSets = new Set(index.resources.ListenerSet.map(nameKey));
   const unknown = [...all.values()].filter((gateway) => index.ownershipOf(gateway) === "unknown");
@@ -76,6 +83,29 @@ export function* resolveGateways(context: TranslationContext): Steps<ResolvedGat
     ]),
     problems: [...unknown.map(unknownClass), ...problems],
   };
+}
+
+function unvalidated(gateway: Gateway, excess: BeyondListenerShare<"TooManyListenersInAll">): ResolvedGateway {
+  const findings = [{ ...excess, path: ["spec", "listeners"] }];
+  return { gateway, addresses: [], isAccepted: false, isValidated: false, clientCertificate: undefined, findings };
+}
+
+/** Returns the sets, those beyond the share of their namespace with a finding. */
+function* withinShares(
+  { placeOf }: TranslationContext,
+  gateways: ReadonlyMap<string, ResolvedGateway>,
+  placed: readonly PlacedSet[],
+): Steps<readonly PlacedSet[]> {
+  const allowed = placed.flatMap(({ set, gateway, findings }) => {
+    const parent = findings.length === 0 ? gateways.get(gateway) : undefined;
+    return parent === undefined ? [] : [{ set, gateway: parent.gateway }];
+  });
+  const beyond = yield* setsBeyondShare(allowed, placeOf);
+  if (beyond.size === 0) return placed;
+  return placed.map((each) => {
+    const excess = beyond.get(each.set);
+    return excess === undefined ? each : { ...each, findings: [{ ...excess, path: ["spec", "listeners"] }] };
+  });
 }
 
 /** What depends on the listeners of an unchanged Gateway stays as it is. */
@@ -91,11 +121,13 @@ function* withListeners(
 ): Steps<ReadonlyMap<string, GatewayState>> {
   const ranks = new Map(placed.map(({ set }, index) => [set, index + 1]));
   const byGateway = Map.groupBy(placed, ({ gateway }) => gateway);
-  const hosts = gateways.map(({ gateway, addresses }) => {
-    const accepted = (byGateway.get(nameKey(gateway)) ?? []).filter(({ findings }) => findings.length === 0);
-    const sets = accepted.map(({ set }) => ({ set, rank: ranks.get(set) ?? 0 }));
-    return { gateway, addresses, place: context.placeOf(gateway), sets };
-  });
+  const hosts = gateways
+    .filter(({ isValidated }) => isValidated)
+    .map(({ gateway, addresses }) => {
+      const accepted = (byGateway.get(nameKey(gateway)) ?? []).filter(({ findings }) => findings.length === 0);
+      const sets = accepted.map(({ set }) => ({ set, rank: ranks.get(set) ?? 0 }));
+      return { gateway, addresses, place: context.placeOf(gateway), sets };
+    });
   const resolved = yield* resolveListeners(context, hosts);
   const gatewayOf = ({ gateway }: ResolvedGateway) => gateway;
   const states = yield* eachObjectInSteps(gateways, gatewayOf, function* (state): Steps<[string, GatewayState]> {
@@ -130,6 +162,7 @@ function resolveGateway(context: TranslationContext, gateway: Gateway): Resolved
     gateway,
     addresses: isAccepted ? sockets : [],
     isAccepted,
+    isValidated: true,
     clientCertificate: clientCertificate.value,
     findings: [
       ...all,

@@ -30,7 +30,7 @@ export function* findConflicts(claims: readonly Claim[]): Steps<ReadonlyMap<stri
   const sockets = new Map<string, Occupants>();
   const byRank = [...Map.groupBy(claims, ({ rank }) => rank)].sort(([a], [b]) => a - b);
   for (const [, equals] of byRank) {
-    const places = equals.map((claim) => ({
+    const places = yield* mapInSteps(equals, (claim) => ({
       claim,
       occupied: socketsOf(claim).map((key) => occupants(sockets, key)),
     }));
@@ -40,7 +40,10 @@ export function* findConflicts(claims: readonly Claim[]): Steps<ReadonlyMap<stri
     };
     // A claim that loses to an accepted one takes nothing from those of its own rank.
     const contenders = rejecting(yield* mapInSteps(places, resolve), conflicts);
-    for (const { claim, occupied } of contenders) for (const socket of occupied) socket.add(claim);
+    for (const { claim, occupied } of contenders) {
+      for (const socket of occupied) socket.add(claim);
+      yield;
+    }
     const resolved = yield* mapInSteps(contenders, resolve);
     const accepted = new Set(rejecting(resolved, conflicts));
     for (const each of resolved) {

@@ -3,7 +3,14 @@
  * does not exist, belongs to another controller or serves nothing has a finding instead.
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
-import { routeKey, routeKind, routeName, routeTitle } from "@gatewayproxy/runtime/route-key";
+import {
+  type RouteKind,
+  routeKey,
+  routeKind,
+  routeKinds,
+  routeName,
+  routeTitle,
+} from "@gatewayproxy/runtime/route-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { PolicyTargetRef, ProxyPolicy } from "../../api/proxy-policy.ts";
 import { type AuthenticationState, translateAuthentication } from "./authentication.ts";
@@ -263,6 +270,13 @@ function resolveGatewayTarget(
   return listener.isProgrammed ? undefined : notServed(`listener ${sectionName} of Gateway ${name} is not programmed`);
 }
 
+/** The names of all routes. Thousands of policies may have targets that do not exist. */
+const namesByKind = memoised((routes: KnownTargets["routes"]): ReadonlyMap<RouteKind, readonly string[]> => {
+  const names = new Map<RouteKind, string[]>(routeKinds.map((kind) => [kind, []]));
+  for (const key of routes.keys()) names.get(routeKind(key))?.push(routeName(key));
+  return names;
+});
+
 /** Undefined if any state of the route is served. */
 function resolveRouteTargets(
   key: string,
@@ -274,7 +288,7 @@ function resolveRouteTargets(
   const states = routes.get(key) ?? [];
   if (states.length === 0) {
     const kind = routeKind(key);
-    const names = [...routes.keys()].filter((other) => routeKind(other) === kind).map(routeName);
+    const names = namesByKind(routes).get(kind) ?? [];
     return missing(`${routeTitle(key)} does not exist${hint(kind, routeName(key), names)}`);
   }
   const resolved = states.map((state) => resolveRouteTarget(routeTitle(key), targetRef, state, known));

@@ -19,6 +19,12 @@ export type ListenerOwner = Gateway | ListenerSet;
  */
 export const maxReferencesOfOwner = 256;
 
+/**
+ * The maximum number of different Secrets and ConfigMaps to which all objects of a namespace refer. Each takes some 5 KB of a process
+ * that reads it, and anyone may write thousands of Gateways, ListenerSets and Backends.
+ */
+export const maxReferencesOfNamespace = 4_096;
+
 /** Whether a Secret or ConfigMap is among the first ones of its Gateway or ListenerSet, which are read. */
 export function isWithinBound(owner: ListenerOwner, kind: string, name: string): boolean {
   return readNames(owner).has(`${kind} ${name}`);

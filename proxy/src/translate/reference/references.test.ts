@@ -3,8 +3,8 @@ import { describe, expect, test } from "vitest";
 import { gatewayGroup, proxyGroup } from "../../api/names.ts";
 import { parseResource } from "../../api/parse-resource.ts";
 import { type Resource, resourceSet } from "../../api/resource.ts";
-import { maxReferencesOfOwner } from "./owner-references.ts";
-import { namedObjects } from "./references.ts";
+import { maxReferencesOfNamespace, maxReferencesOfOwner } from "./owner-references.ts";
+import { namedObjects, namedWithinBound } from "./references.ts";
 import { translate } from "../translate.ts";
 
 function resource(group: string, kind: string, spec: object): Resource {
@@ -132,6 +132,29 @@ describe("the Secrets and ConfigMaps that are read are the referents of", () => 
         `Secret ours/cert0-63 is not read: Gateway ours/r refers to more than ${maxReferencesOfOwner} different Secrets and ConfigMaps`,
       ) as string,
     });
+  });
+
+  test("all objects of a namespace, up to a bound, and those of another namespace", () => {
+    const backend = (namespace: string, name: string): Resource => {
+      const spec = { ai: { provider: { openai: {} }, auth: { secretRef: { name: `key-of-${name}` } } } };
+      const metadata = { name, namespace };
+      const parsed = parseResource({ apiVersion: `${proxyGroup}/v1alpha1`, kind: "Backend", metadata, spec });
+      if (parsed.kind !== "resource") throw new Error(JSON.stringify(parsed));
+      return parsed.resource;
+    };
+    const crowd = Array.from({ length: maxReferencesOfNamespace + 1 }, (_, index) => backend("crowd", `b${index}`));
+    const resources = resourceSet([...crowd, backend("other", "one")]);
+    const { named: all, crowded } = runToEnd(namedWithinBound(resources));
+    expect(all.filter(({ namespace }) => namespace === "crowd")).toHaveLength(maxReferencesOfNamespace);
+    expect(all).toContainEqual({ kind: "Secret", namespace: "other", name: "key-of-one" });
+    expect([...crowded]).toEqual(["crowd"]);
+    const { backends } = translate(resources, { crowded }).statuses;
+    const messageOf = (namespace: string) =>
+      backends.find((each) => each.namespace === namespace)?.conditions[0]?.message;
+    expect(messageOf("crowd")).toContain(
+      `does not exist, or is not read: objects of namespace crowd refer to more than ${maxReferencesOfNamespace} Secrets and ConfigMaps`,
+    );
+    expect(messageOf("other")).toBe("Secret other/key-of-one does not exist");
   });
 
   test("two, once", () => {

@@ -16,7 +16,13 @@ import { allowsSet } from "../listener/listener-sets.ts";
 import { memoised } from "@gatewayproxy/runtime/memoised";
 import { indexResources } from "../index/resource-index.ts";
 import { selectedNames } from "./selected-secrets.ts";
-import { isConfigMap, type Reference, reference, referencesOfOwner } from "./owner-references.ts";
+import {
+  isConfigMap,
+  maxReferencesOfNamespace,
+  type Reference,
+  reference,
+  referencesOfOwner,
+} from "./owner-references.ts";
 import { type IsPermitted, type Referent, referrerOf } from "./reference-grants.ts";
 
 /** Returns the referents, without those in another namespace for which there is no ReferenceGrant. */
@@ -74,31 +80,68 @@ export interface NamedObjectsOptions {
  */
 export function* namedObjects(
   resources: ResourceSet,
-  { readsStatus = false }: NamedObjectsOptions = {},
+  options: NamedObjectsOptions = {},
 ): Steps<readonly NamedObject[]> {
+  return (yield* namedWithinBound(resources, options)).named;
+}
+
+/** As `namedObjects`, with the namespaces whose objects refer to more Secrets and ConfigMaps than are read. */
+export function* namedWithinBound(
+  resources: ResourceSet,
+  { readsStatus = false }: NamedObjectsOptions = {},
+): Steps<{ readonly named: readonly NamedObject[]; readonly crowded: ReadonlySet<string> }> {
   const { ownershipOf, gateways: all, labelsOf, isPermitted } = indexResources(resources);
   const gateways = resources.Gateway.filter((gateway) => ownershipOf(gateway) === "ours");
-  const ofSets = yield* eachObject(resources.ListenerSet, itself, (set) => {
+  const bounded = new BoundedNames();
+  yield* eachObject(gateways, itself, (gateway) =>
+    bounded.add(gateway, readable(permittedReferents(referencesOfOwner(gateway), isPermitted))),
+  );
+  yield* eachObject(resources.ListenerSet, itself, (set) => {
     const gateway = all.get(parentOf(set) ?? "");
-    if (gateway === undefined || ownershipOf(gateway) !== "ours") return [];
-    return allowsSet(gateway, set, labelsOf) ? referencesOfOwner(set) : [];
+    if (gateway === undefined || ownershipOf(gateway) !== "ours" || !allowsSet(gateway, set, labelsOf)) return;
+    bounded.add(set, readable(permittedReferents(referencesOfOwner(set), isPermitted)));
   });
-  const distinct = new Map<string, NamedObject>();
-  for (const references of [...(yield* eachObject(gateways, itself, referencesOfOwner)), ...ofSets]) {
-    for (const [key, object] of readable(permittedReferents(references, isPermitted))) distinct.set(key, object);
-    yield;
-  }
   for (const each of [...resources.BackendTLSPolicy, ...resources.Backend]) {
-    for (const [key, object] of attributing(each, () => namedLocally(each))) distinct.set(key, object);
+    bounded.add(
+      each,
+      attributing(each, () => namedLocally(each)),
+    );
     yield;
   }
   for (const policy of resources.ProxyPolicy) {
-    for (const [key, object] of attributing(policy, () => namedByPolicy(resources, policy, readsStatus))) {
-      distinct.set(key, object);
-    }
+    bounded.add(
+      policy,
+      attributing(policy, () => namedByPolicy(resources, policy, readsStatus)),
+    );
     yield;
   }
-  return [...distinct.values()];
+  return { named: bounded.named, crowded: bounded.crowded };
+}
+
+/** Named objects, each once. Those of Gateways come first, then those of ListenerSets and of the other kinds. */
+class BoundedNames {
+  readonly #distinct = new Map<string, NamedObject>();
+  readonly #counts = new Map<string, number>();
+  readonly crowded = new Set<string>();
+
+  /** @param from pays for the objects that are new: the namespace of a referent is the choice of others. */
+  add(from: { readonly metadata: { readonly namespace: string } }, named: Named): void {
+    const { namespace } = from.metadata;
+    for (const [key, object] of named) {
+      if (this.#distinct.has(key)) continue;
+      const count = this.#counts.get(namespace) ?? 0;
+      if (count === maxReferencesOfNamespace) {
+        this.crowded.add(namespace);
+        return;
+      }
+      this.#counts.set(namespace, count + 1);
+      this.#distinct.set(key, object);
+    }
+  }
+
+  get named(): readonly NamedObject[] {
+    return [...this.#distinct.values()];
+  }
 }
 
 /** Returns the Secrets and ConfigMaps of a policy's authentication, which are in its own namespace. */
@@ -124,8 +167,11 @@ const namedLocally = memoised((object: BackendTlsPolicy | Backend) => {
   return readable(references.map(({ to }) => to));
 });
 
-/** Returns the Secrets and ConfigMaps among referents, by `kind namespace/name`. */
-function readable(referents: readonly Referent[]): readonly (readonly [string, NamedObject])[] {
+/** Objects by `kind namespace/name`. */
+type Named = readonly (readonly [string, NamedObject])[];
+
+/** Returns the Secrets and ConfigMaps among referents. */
+function readable(referents: readonly Referent[]): Named {
   return referents.flatMap(({ kind, namespace, name }) => {
     const isRead = (kind === "Secret" || kind === "ConfigMap") && canExist(name);
     return isRead ? [[`${kind} ${namespace}/${name}`, { kind, namespace, name }] as const] : [];

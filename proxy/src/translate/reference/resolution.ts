@@ -10,7 +10,12 @@ import type { Secret } from "../../api/secret.ts";
 import type { TranslationContext } from "../context.ts";
 import { nameKey } from "../index/object-names.ts";
 import type { CredentialResult } from "../tls/credentials.ts";
-import { isWithinBound, type ListenerOwner, maxReferencesOfOwner } from "./owner-references.ts";
+import {
+  isWithinBound,
+  type ListenerOwner,
+  maxReferencesOfNamespace,
+  maxReferencesOfOwner,
+} from "./owner-references.ts";
 import { type Referent, referrerOf } from "./reference-grants.ts";
 
 /** The referent, or why there is none. `message` is a sentence that names the referent. */
@@ -52,7 +57,7 @@ export function resolveSecret<T, Reason extends string>(
 ): Resolution<T, Reason | "RefNotPermitted"> {
   const { namespace = from.metadata.namespace, name } = ref;
   const rejection = rejectionOf(context, from, { kind: "Secret", namespace, name }, reason);
-  return rejection ?? readSecret(context, namespace, name, read, reason);
+  return rejection ?? readSecret(context, namespace, name, read, reason, from.metadata.namespace);
 }
 
 /** As `resolveSecret`, for a ConfigMap. */
@@ -65,19 +70,24 @@ export function resolveConfigMap<T, Reason extends string>(
 ): Resolution<T, Reason | "RefNotPermitted"> {
   const { namespace = from.metadata.namespace, name } = ref;
   const rejection = rejectionOf(context, from, { kind: "ConfigMap", namespace, name }, reason);
-  return rejection ?? readConfigMap(context, namespace, name, read, reason);
+  return rejection ?? readConfigMap(context, namespace, name, read, reason, from.metadata.namespace);
 }
 
-/** Resolves a reference to a Secret in the namespace of the referring object, which needs no permission. */
+/**
+ * Resolves a reference to a Secret in the namespace of the referring object, which needs no permission.
+ *
+ * @param referrer the namespace of the referring object, where it is another one.
+ */
 export function readSecret<T, Reason extends string>(
   context: TranslationContext,
   namespace: string,
   name: string,
   read: (secret: Secret) => CredentialResult<T>,
   reason: Reason,
+  referrer: string = namespace,
 ): Resolution<T, Reason> {
   const secret = context.index.secrets.get(objectKey({ namespace, name }));
-  return resolved(context, renderKey("Secret", namespace, name), secret && read(secret), reason);
+  return resolved(context, referrer, renderKey("Secret", namespace, name), secret && read(secret), reason);
 }
 
 /** As `readSecret`, for a ConfigMap. */
@@ -87,14 +97,16 @@ export function readConfigMap<T, Reason extends string>(
   name: string,
   read: (configMap: ConfigMap) => CredentialResult<T>,
   reason: Reason,
+  referrer: string = namespace,
 ): Resolution<T, Reason> {
   const configMap = context.index.configMaps.get(objectKey({ namespace, name }));
-  return resolved(context, renderKey("ConfigMap", namespace, name), configMap && read(configMap), reason);
+  return resolved(context, referrer, renderKey("ConfigMap", namespace, name), configMap && read(configMap), reason);
 }
 
 /** @param result undefined if there is no object. */
 function resolved<T, Reason extends string>(
-  { unreadable }: TranslationContext,
+  { unreadable, crowded }: TranslationContext,
+  referrer: string,
   key: ResourceKey,
   result: CredentialResult<T> | undefined,
   reason: Reason,
@@ -106,6 +118,10 @@ function resolved<T, Reason extends string>(
   if (result !== undefined) return { kind: "unresolved", reason, message: `${key} ${result.error}` };
   if (unreadable.has(key)) {
     const message = `${key} must not be read: the verbs list and watch are not permitted`;
+    return { kind: "unresolved", reason, message };
+  }
+  if (crowded.has(referrer)) {
+    const message = `${key} does not exist, or is not read: objects of namespace ${referrer} refer to more than ${maxReferencesOfNamespace} Secrets and ConfigMaps`;
     return { kind: "unresolved", reason, message };
   }
   return { kind: "unresolved", reason, message: `${key} does not exist`, code: "ReferentNotFound" };

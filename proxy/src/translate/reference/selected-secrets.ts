@@ -53,6 +53,19 @@ const byNamespace = memoised((secrets: readonly Secret[]) =>
   ),
 );
 
+type Labels = readonly (readonly [string, string])[];
+
+/** Returns a function that selects Secrets of a namespace. Thousands of policies may have the same selector. */
+const selectionIn = memoised((secrets: readonly Secret[]) => {
+  const known = new Map<string, readonly Secret[]>();
+  return (namespace: string, labels: Labels): readonly Secret[] => {
+    const key = JSON.stringify([namespace, labels]);
+    const selected = known.get(key) ?? select(secrets, namespace, labels);
+    known.set(key, selected);
+    return selected;
+  };
+});
+
 /** Returns the labels of the selector of a policy; undefined if it selects no Secrets. */
 export function selectorOf({ spec }: ProxyPolicy): Readonly<Record<string, string>> | undefined {
   return spec.traffic.authentication?.apiKeys?.secretSelector?.matchLabels;
@@ -62,10 +75,16 @@ export function selectorOf({ spec }: ProxyPolicy): Readonly<Record<string, strin
 export function selectedSecrets({ Secret: all }: Pick<ResourceSet, "Secret">, policy: ProxyPolicy): readonly Secret[] {
   const selector = selectorOf(policy);
   if (selector === undefined) return [];
-  const labels = Object.entries(selector);
-  const own = byNamespace(all).get(policy.metadata.namespace) ?? [];
-  const selected = own.filter(({ metadata }) =>
-    labels.every(([key, value]) => Object.hasOwn(metadata.labels, key) && metadata.labels[key] === value),
-  );
-  return selected.slice(0, maxSelectedSecrets);
+  const labels = Object.entries(selector).sort(([a], [b]) => (a < b ? -1 : 1));
+  return selectionIn(all)(policy.metadata.namespace, labels);
+}
+
+function select(all: readonly Secret[], namespace: string, labels: Labels): readonly Secret[] {
+  const selected: Secret[] = [];
+  for (const secret of byNamespace(all).get(namespace) ?? []) {
+    const own = secret.metadata.labels;
+    if (labels.every(([key, value]) => Object.hasOwn(own, key) && own[key] === value)) selected.push(secret);
+    if (selected.length === maxSelectedSecrets) break;
+  }
+  return selected;
 }

@@ -12,6 +12,7 @@ const table = {
   Gateway: {
     Invalid: "Accepted",
     InvalidParameters: "Accepted",
+    TooManyListenersInAll: "Accepted",
     UnsupportedAddress: "Accepted",
     AddressNotUsable: "Programmed",
     InvalidClientCertificateRef: "ResolvedRefs",
@@ -32,7 +33,13 @@ const table = {
     RefNotPermitted: "ResolvedRefs",
     Unsupported: named,
   },
-  ListenerSet: { Invalid: "Accepted", NotAllowed: "Accepted", ParentNotAccepted: "Accepted" },
+  ListenerSet: {
+    Invalid: "Accepted",
+    NotAllowed: "Accepted",
+    ParentNotAccepted: "Accepted",
+    TooManyListeners: "Accepted",
+    TooManyListenersInAll: "Accepted",
+  },
   /** A rule with a finding of Accepted is not served. The route is not accepted if no rule is. */
   Rule: {
     UnsupportedValue: "Accepted",

@@ -42,10 +42,12 @@ function conditionsOf(state: ListenerSetState): readonly ListenerSetCondition[] 
   return [accepted, programmed];
 }
 
+type ReasonOf<Type extends ListenerSetCondition["type"]> = Extract<ListenerSetCondition, { type: Type }>["reason"];
+
 /** An error with its reason in each condition; undefined if it does not affect the condition. */
 interface SetError {
-  readonly accepted: "Invalid" | "NotAllowed" | "ParentNotAccepted" | "ListenersNotValid" | undefined;
-  readonly programmed: "Invalid" | "NotAllowed" | "ParentNotProgrammed" | "ListenersNotValid";
+  readonly accepted: Exclude<ReasonOf<"Accepted">, "Accepted"> | undefined;
+  readonly programmed: Exclude<ReasonOf<"Programmed">, "Programmed">;
   readonly message: string;
 }
 

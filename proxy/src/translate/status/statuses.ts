@@ -35,14 +35,17 @@ export function* statusesOf(
     tlsPolicies.length === 0 ? new Map() : yield* gatewaysByService([...routes, ...streams].flat(), index.isPermitted);
   const requestLosses = requestConflictConditions(conflicts);
   const streamLosses = streamConflictConditions(streamConflicts);
-  const ofSets = yield* eachObject(gateways, gatewayOf, (state) =>
-    state.sets.map((set) => listenerSetStatus(set, state, attached)),
+  const sets = gateways.flatMap((state) => state.sets.map((set) => ({ set, state })));
+  const ofSets = yield* eachObject(
+    sets,
+    ({ set }) => set.set,
+    ({ set, state }) => listenerSetStatus(set, state, attached),
   );
   const ofTlsPolicies = yield* eachObject(tlsPolicies, policyOf, (state) => backendTlsPolicyStatus(state, users));
   return {
     gatewayClasses: gatewayClassStatuses(index.resources.GatewayClass, environment),
     gateways: yield* eachObject(gateways, gatewayOf, (state) => gatewayStatus(state, attached)),
-    listenerSets: ofSets.flat().sort(byName),
+    listenerSets: ofSets.sort(byName),
     httpRoutes: sortedRoutes(yield* routeStatuses(routes, "HTTPRoute", requestLosses)),
     grpcRoutes: sortedRoutes(yield* routeStatuses(routes, "GRPCRoute", requestLosses)),
     tlsRoutes: sortedRoutes(yield* routeStatuses(streams, "TLSRoute", streamLosses)),
