@@ -3,6 +3,7 @@
  * writer changes them back.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { hashOfText } from "@gatewayproxy/runtime/text-hash";
 import { RepairLimit } from "../kube/repair-limit.ts";
 
 /** Namespace and name; without a namespace for objects of the whole cluster. */
@@ -24,13 +25,19 @@ export interface CurrentObject {
 
 interface Written {
   readonly uid: string | undefined;
-  /** The part of the status that this process wrote, as JSON, without times. */
+  /** The digest of the part of the status that this process wrote, without times. The text would be as long as the object. */
   readonly own: string;
   /**
    * The status after the write, and the status that the source reported at that time; absent as soon as the source
    * reports another status.
    */
   readonly unreported?: { readonly before: unknown; readonly after: unknown };
+}
+
+/** If two statuses have the same digest, a write counts as a repair, of which a few are allowed in a minute. */
+function digestOf(own: unknown): string {
+  const text = JSON.stringify(own);
+  return `${text.length} ${hashOfText(text)}`;
 }
 
 /** Keeps the last written status of each object. */
@@ -57,7 +64,7 @@ export class WrittenStatuses {
    */
   mayWrite(key: string, { metadata: { uid } }: CurrentObject, own: unknown): boolean {
     const written = this.#written.get(key);
-    const isRepair = written !== undefined && written.uid === uid && written.own === JSON.stringify(own);
+    const isRepair = written !== undefined && written.uid === uid && written.own === digestOf(own);
     return !isRepair || this.#repairs.take(key);
   }
 
@@ -68,7 +75,7 @@ export class WrittenStatuses {
    * @param after the whole status after the write.
    */
   add(key: string, { metadata: { uid }, status }: CurrentObject, own: unknown, after: unknown): void {
-    this.#written.set(key, { uid, own: JSON.stringify(own), unreported: { before: status, after } });
+    this.#written.set(key, { uid, own: digestOf(own), unreported: { before: status, after } });
   }
 
   /** The keys of all objects. */

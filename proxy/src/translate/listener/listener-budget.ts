@@ -20,7 +20,7 @@ export const maxServedListeners = 8_192;
  */
 export const maxServedPorts = 512;
 /** For all Gateways that a process validates, and again for their ListenerSets: a listener takes some 8 KB with its status. */
-export const maxValidatedListeners = 16_384;
+export const maxValidatedListeners = 8_192;
 
 /** Why the listeners of an object are not served, or not validated. */
 export type BeyondListenerShare<Reason = "TooManyListeners" | "TooManyListenersInAll"> = {
