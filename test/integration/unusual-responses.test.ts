@@ -123,7 +123,7 @@ test("a response that announces trailers, to an HTTP/1.0 client, which supports 
 });
 
 describe("interim responses reach the client before the final one (RFC 9110 §15.2)", () => {
-  const fields = "Link: </a.css>\r\nLink: </b.css>\r\nConnection: x-hop\r\nX-Hop: 1\r\n";
+  const fields = "Link: </a.css>\r\nLink: </b.css>\r\nConnection: x-hop\r\nX-Hop: 1\r\nContent-Length: 9\r\n";
   const response = `HTTP/1.1 103 Early Hints\r\n${fields}\r\nHTTP/1.1 200 OK\r\n${withBody}`;
 
   test("over HTTP/1.1", async () => {

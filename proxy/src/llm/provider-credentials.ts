@@ -22,6 +22,7 @@ export function withCredentials<Request extends Credentialed>(ai: AiBackend, req
   const { apiKey, signature } = ai;
   if (apiKey === undefined && signature === undefined) return request;
   const headers = request.headers.filter((_, at) => !isCredential(request.headers[at - (at % 2)] ?? ""));
+  removeProtocolCredentials(headers);
   const path = withoutParameters(request.path, isCredentialParameter);
   if (apiKey !== undefined) headers.push(...fieldOf(ai, path, apiKey.secret));
   return { ...request, path, headers };
@@ -61,6 +62,19 @@ const credentialFields: ReadonlySet<string> = new Set([
 function isCredential(name: string): boolean {
   const lower = name.toLowerCase();
   return credentialFields.has(lower) || lower.startsWith("x-amz-");
+}
+
+/** Pages in browsers cannot set `Authorization` for a WebSocket (OpenAI, "Realtime API with WebSocket"). */
+const protocolCredential = /^\s*openai-insecure-api-key\./i;
+
+/** Removes keys among the protocols that a WebSocket offers. */
+function removeProtocolCredentials(headers: string[]): void {
+  for (let at = headers.length - 2; at >= 0; at -= 2) {
+    if (headers[at]?.toLowerCase() !== "sec-websocket-protocol") continue;
+    const kept = (headers[at + 1] ?? "").split(",").filter((protocol) => !protocolCredential.test(protocol));
+    if (kept.length === 0) headers.splice(at, 2);
+    else headers[at + 1] = kept.join(",");
+  }
 }
 
 /**

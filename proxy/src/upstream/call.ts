@@ -155,7 +155,8 @@ export class UpstreamCall implements ConnectionCall {
     }
     // A client that expects 100 got it from the proxy (RFC 9110 §10.1.1), and 101 without a request for it is an error.
     if (status < firstForwardedInterim) return;
-    this.#guard(() => this.#sink.onInterimHead?.(status, forwardedFields(fields), this));
+    // It has no body, and a client could take a length for that of one (RFC 9110 §8.6).
+    this.#guard(() => this.#sink.onInterimHead?.(status, endToEndFields(fields, "content-length"), this));
   }
 
   onSwitched(fields: FieldList, stream: SwitchedStream): void {

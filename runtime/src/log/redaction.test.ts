@@ -29,7 +29,16 @@ test.each([
     "token_secret",
     "accesstokens",
   ],
-  ...["pswd", "totp", "mfa_code", "ticket", "connection_string", "connectionString", "sentry-dsn"],
+  ...[
+    "Sec-WebSocket-Protocol",
+    "pswd",
+    "totp",
+    "mfa_code",
+    "ticket",
+    "connection_string",
+    "connectionString",
+    "sentry-dsn",
+  ],
 ])("%s may hold a secret", (name) => expect(isSecretName(name)).toBe(true));
 
 test.each([

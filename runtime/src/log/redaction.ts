@@ -27,9 +27,9 @@ function truncate(text: string): string {
 /** The longest end without a separator. The look-behind makes all starts but one fail at once. */
 const lastPiece = /(?<=^|[/?#\s"'<>])[^/?#\s"'<>]+$/;
 
-/** Parts of secret names, anywhere in the name. */
+/** Parts of secret names, anywhere in the name. Pages in browsers cannot set other fields of a WebSocket than its protocols. */
 const secretPart =
-  /auth|cookie|key|token|secret|passw|passphrase|pwd|pswd|connection[-_]?string|session|credential|signature|bearer|jwt|jws|saml|assertion|csrf|xsrf|dpop|hmac/;
+  /auth|cookie|key|token|secret|passw|passphrase|pwd|pswd|connection[-_]?string|session|credential|signature|bearer|jwt|jws|saml|assertion|csrf|xsrf|dpop|hmac|websocket-protocol/;
 /** Whole words of secret names. */
 const secretWords = new Set([
   ...[
