@@ -10,96 +10,27 @@ import OpenAI from "openai";
 import { OpenAIRealtimeWS } from "openai/realtime/ws";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { WebSocket } from "ws";
-import {
-  backendRef,
-  gatewayManifest,
-  manifests,
-  policyManifest,
-  routeManifest,
-  startGateway,
-  type TestGateway,
-} from "../support/gateway.ts";
+import { backendRef, gatewayManifest, manifests, routeManifest, startGateway } from "../support/gateway.ts";
 import { globalPolicy } from "../support/global-policy.ts";
 import { type ReceivedCall, startScriptedService } from "../support/rate-limit-service.ts";
-import { startUpgradeBackend, startWebSocketBackend, type UpgradeBackend } from "../support/upgrades.ts";
-
-const usageOf = (tokens: number) => ({ total_tokens: tokens, input_tokens: tokens - 2, output_tokens: 2 });
-const created = JSON.stringify({ type: "response.created", response: { usage: null } });
-const done = (tokens: number): string =>
-  JSON.stringify({ type: "response.done", response: { output: ["x".repeat(500)], usage: usageOf(tokens) } });
-
-/** A provider: each `response.create` of a client gets a response that costs as many tokens as its `metadata` says. */
-function realtime(client: WebSocket): void {
-  client.on("error", () => undefined);
-  client.send(JSON.stringify({ type: "session.created", session: { model: "gpt-realtime" } }));
-  client.on("message", (data: Buffer) => {
-    const event = JSON.parse(String(data)) as { type: string; response?: { metadata?: { tokens: unknown } } };
-    if (event.type !== "response.create") return;
-    client.send(created);
-    client.send(JSON.stringify({ type: "response.output_text.delta", delta: "Hello" }));
-    client.send(done(Number(event.response?.metadata?.tokens ?? 10)));
-  });
-}
-
-/** @param ai further fields of `spec.ai`. */
-const llmManifest = ({ port }: UpgradeBackend, ai = ""): string => `
-apiVersion: gatewayproxy.dev/v1alpha1
-kind: Backend
-metadata: { name: llm, namespace: default }
-spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${port}, upgrades: Allow, ${ai} } }
-`;
-
-async function start(backend: UpgradeBackend, local = "{ tokens: 100, unit: Hours }", ai = ""): Promise<TestGateway> {
-  return startGateway(
-    manifests(
-      gatewayManifest(),
-      llmManifest(backend, ai),
-      routeManifest("chat", [`{ backendRefs: [${backendRef("llm")}] }`]),
-      policyManifest("limits", "kind: HTTPRoute, name: chat", [local]),
-    ),
-  );
-}
-
-const urlOf = (gateway: TestGateway, path = "/v1/realtime?model=gpt-realtime") =>
-  `${gateway.url().replace("http", "ws")}${path}`;
-
-async function open(gateway: TestGateway, path?: string): Promise<WebSocket> {
-  const client = new WebSocket(urlOf(gateway, path));
-  client.on("error", () => undefined);
-  await once(client, "open");
-  return client;
-}
-
-/** Requests a response, and resolves at its end or at that of the session. */
-async function respond(client: WebSocket, tokens: number): Promise<void> {
-  const ended = new Promise<void>((resolve) => {
-    client.on("message", (data: Buffer) => {
-      if (data.includes("response.done")) resolve();
-    });
-    client.once("close", () => resolve());
-  });
-  client.send(JSON.stringify({ type: "response.create", response: { metadata: { tokens } } }));
-  await ended;
-}
-
-async function closeOf(client: WebSocket): Promise<[number, string]> {
-  const [code, reason] = (await once(client, "close")) as [number, Buffer];
-  return [code, String(reason)];
-}
-
-/** The tokens that are left, by a new session's head. */
-async function remaining(gateway: TestGateway): Promise<number> {
-  const client = new WebSocket(urlOf(gateway));
-  client.on("error", () => undefined);
-  const [head] = (await once(client, "upgrade")) as [{ headers: Record<string, string> }];
-  client.terminate();
-  return Number(head.headers["x-ratelimit-remaining"]);
-}
+import {
+  closeOf,
+  createdEvent,
+  doneEvent,
+  llmManifest,
+  openSession,
+  realtime,
+  remaining,
+  respond,
+  startRealtime,
+  urlOf,
+} from "../support/realtime.ts";
+import { startUpgradeBackend, startWebSocketBackend } from "../support/upgrades.ts";
 
 describe("a session", () => {
   test("is charged for each response, and has their sum in the log", async () => {
-    const gateway = await start(await startWebSocketBackend(realtime));
-    const client = await open(gateway);
+    const gateway = await startRealtime(await startWebSocketBackend(realtime));
+    const client = await openSession(gateway);
     await respond(client, 30);
     expect(await remaining(gateway)).toBe(70);
     await respond(client, 20);
@@ -113,8 +44,8 @@ describe("a session", () => {
   });
 
   test("is closed with 1008 behind the response that uses the limit up", async () => {
-    const gateway = await start(await startWebSocketBackend(realtime));
-    const client = await open(gateway);
+    const gateway = await startRealtime(await startWebSocketBackend(realtime));
+    const client = await openSession(gateway);
     const events: string[] = [];
     client.on("message", (data: Buffer) => void events.push((JSON.parse(String(data)) as { type: string }).type));
     await respond(client, 60);
@@ -133,7 +64,7 @@ describe("a session", () => {
   test("is not closed by a limit of requests, nor by one in mode Shadow", async () => {
     const backend = await startWebSocketBackend(realtime);
     const limits = "{ requests: 1, unit: Hours }\n        - { tokens: 10, unit: Hours, mode: Shadow }";
-    const client = await open(await start(backend, limits));
+    const client = await openSession(await startRealtime(backend, limits));
     await respond(client, 50);
     await respond(client, 50);
     expect(client.readyState).toBe(WebSocket.OPEN);
@@ -141,7 +72,7 @@ describe("a session", () => {
   });
 
   test("of OpenAI's own client is counted and closed", async () => {
-    const gateway = await start(await startWebSocketBackend(realtime));
+    const gateway = await startRealtime(await startWebSocketBackend(realtime));
     const openai = new OpenAI({ baseURL: `${gateway.url()}/v1`, apiKey: "none" });
     const { port } = new URL(gateway.url());
     // The client insists on TLS, which is not what this test is about.
@@ -157,8 +88,8 @@ describe("a session", () => {
 
   test("gets no compression, which the gateway could not read", async () => {
     const backend = await startWebSocketBackend(realtime);
-    const gateway = await start(backend);
-    const client = await open(gateway);
+    const gateway = await startRealtime(backend);
+    const client = await openSession(gateway);
     expect(client.extensions).toBe("");
     expect(backend.requests[0]?.headers["sec-websocket-extensions"]).toBeUndefined();
     client.terminate();
@@ -166,8 +97,8 @@ describe("a session", () => {
 
   test("gets the name of the provider for its model", async () => {
     const backend = await startWebSocketBackend(realtime);
-    const gateway = await start(backend, undefined, "models: [{ name: fast, as: gpt-realtime-2025 }]");
-    (await open(gateway, "/v1/realtime?model=fast")).terminate();
+    const gateway = await startRealtime(backend, undefined, "models: [{ name: fast, as: gpt-realtime-2025 }]");
+    (await openSession(gateway, "/v1/realtime?model=fast")).terminate();
     expect(backend.requests.map(({ url }) => url)).toEqual(["/v1/realtime?model=gpt-realtime-2025"]);
     const denied = new WebSocket(urlOf(gateway, "/v1/realtime?model=gpt-realtime-2025"));
     denied.on("error", () => undefined);
@@ -177,7 +108,7 @@ describe("a session", () => {
 
   test("without a token limit keeps its extensions and passes unread", async () => {
     const backend = await startWebSocketBackend(realtime);
-    const client = await open(await start(backend, "{ requests: 5, unit: Hours }"));
+    const client = await openSession(await startRealtime(backend, "{ requests: 5, unit: Hours }"));
     await respond(client, 1_000);
     expect(backend.requests[0]?.headers["sec-websocket-extensions"]).toContain("permessage-deflate");
     client.terminate();
@@ -185,7 +116,7 @@ describe("a session", () => {
 });
 
 test("a session over HTTP/2 is charged and closed", async () => {
-  const gateway = await start(await startWebSocketBackend(realtime));
+  const gateway = await startRealtime(await startWebSocketBackend(realtime));
   const session = connectHttp2(gateway.url());
   onTestFinished(() => session.destroy());
   await once(session, "remoteSettings");
@@ -207,11 +138,11 @@ test("a session over HTTP/2 is charged and closed", async () => {
 });
 
 test("a place of a limit of requests in progress is free again behind the end of the session", async () => {
-  const gateway = await start(
+  const gateway = await startRealtime(
     await startWebSocketBackend(realtime),
     "{ concurrent: 1 }\n        - { tokens: 100, unit: Hours }",
   );
-  const first = await open(gateway);
+  const first = await openSession(gateway);
   const statusOf = async (client: WebSocket): Promise<unknown> => {
     client.on("error", () => undefined);
     const [, response] = (await once(client, "unexpected-response")) as [unknown, { statusCode: number }];
@@ -221,7 +152,7 @@ test("a place of a limit of requests in progress is free again behind the end of
   const record = gateway.nextRecord();
   first.close();
   await record;
-  (await open(gateway)).terminate();
+  (await openSession(gateway)).terminate();
 });
 
 describe("a client that leaves during a response", () => {
@@ -234,12 +165,12 @@ describe("a client that leaves during a response", () => {
       socket.on("error", () => undefined);
       socket.on("close", (code) => void closes.push(code));
       socket.on("message", () => {
-        socket.send(created);
+        socket.send(createdEvent);
         socket.send(JSON.stringify({ type: "response.output_text.delta", delta: "x".repeat(78) }));
       });
     });
-    const gateway = await start(backend, local);
-    const client = await open(gateway);
+    const gateway = await startRealtime(backend, local);
+    const client = await openSession(gateway);
     let events = 0;
     client.on("message", () => events++);
     client.send('{"type":"response.create"}');
@@ -254,7 +185,7 @@ describe("a client that leaves during a response", () => {
     await left;
     expect(closes).toEqual([]);
     const record = gateway.nextRecord();
-    provider()?.send(done(40));
+    provider()?.send(doneEvent(40));
     expect(await record).toMatchObject({ usage: { total: 40, estimated: false } });
     expect(await remaining(gateway)).toBe(60);
     await vi.waitFor(() => expect(closes).toHaveLength(1));
@@ -297,7 +228,7 @@ describe("frames", () => {
       socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
       for (const chunk of bytes) socket.write(chunk);
     });
-    const gateway = await start(backend, local);
+    const gateway = await startRealtime(backend, local);
     const { hostname, port } = new URL(gateway.url());
     const client = connect(Number(port), hostname);
     client.on("error", () => undefined);
@@ -317,7 +248,7 @@ describe("frames", () => {
   const isClose = (bytes: Buffer, status: number): boolean => bytes.readUInt16BE(bytes.indexOf(0x88) + 2) === status;
 
   test("of a message in parts, with a ping between them, are charged", async () => {
-    const event = done(30);
+    const event = doneEvent(30);
     const parts = [text(event.slice(0, 200), 0x01), Buffer.from([0x89, 0]), text(event.slice(200), 0x80)];
     const { gateway, client, passed } = await startRaw(parts);
     await vi.waitFor(() => expect(passed()).toEqual(Buffer.concat(parts)));
@@ -326,7 +257,7 @@ describe("frames", () => {
   });
 
   test("that come one byte at a time are charged", async () => {
-    const event = text(done(30));
+    const event = text(doneEvent(30));
     const { gateway, client, passed } = await startRaw(Array.from(event, (byte) => Buffer.from([byte])));
     await vi.waitFor(() => expect(passed()).toEqual(event));
     expect(await remaining(gateway)).toBe(70);
@@ -334,7 +265,7 @@ describe("frames", () => {
   });
 
   test("behind the end of the limit do not reach the client", async () => {
-    const end = text(done(200));
+    const end = text(doneEvent(200));
     const { gateway, client, passed } = await startRaw([Buffer.concat([end, text("{}".padEnd(200))])]);
     await once(client, "close");
     expect(passed().subarray(0, end.length)).toEqual(end);
@@ -344,10 +275,24 @@ describe("frames", () => {
   });
 
   test("that are compressed although this was not offered close the session", async () => {
-    const { gateway, client, passed } = await startRaw([text(done(30), 0xc1)]);
+    const { gateway, client, passed } = await startRaw([text(doneEvent(30), 0xc1)]);
     await once(client, "close");
     expect(isClose(passed(), 1002)).toBe(true);
     await vi.waitFor(() => expect(gateway.records[0]?.reason).toBe("UpstreamReset"));
+  });
+
+  test("of a client that are malformed close the session, and the response in progress is charged what it costs", async () => {
+    const { gateway, client, passed, received, sockets } = await startRaw([text(createdEvent), text(doneEvent(30))]);
+    await vi.waitFor(() => expect(passed()).toHaveLength(text(createdEvent).length + text(doneEvent(30)).length));
+    sockets[0]?.write(text(createdEvent));
+    const length = passed().length;
+    await vi.waitFor(() => expect(passed().length).toBeGreaterThan(length));
+    client.write(text("{}".padEnd(200)));
+    await once(client, "close");
+    const record = gateway.nextRecord();
+    sockets[0]?.write(text(doneEvent(40)));
+    expect(await record).toMatchObject({ usage: { total: 70, estimated: false } });
+    expect(Buffer.concat(received)).toHaveLength(0);
   });
 
   test("of a client without a mask close the session, and do not reach the provider", async () => {
@@ -383,7 +328,7 @@ test.each(["Descriptor", "Request", "Kuadrant"])(
         ),
       ),
     );
-    const client = await open(gateway);
+    const client = await openSession(gateway);
     await respond(client, 60);
     const closed = closeOf(client);
     await respond(client, 60);
@@ -408,7 +353,7 @@ test("a session under a global limit with a reservation holds an estimate until 
       globalPolicy(`address: '127.0.0.1:${service.port}', descriptors: [${descriptor}]`),
     ),
   );
-  const client = await open(gateway);
+  const client = await openSession(gateway);
   await respond(client, 1_100);
   await respond(client, 60);
   client.terminate();

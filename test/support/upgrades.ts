@@ -50,6 +50,7 @@ export function requestUpgrade(
   url: string,
   protocol: string,
   fields = "",
+  target = "/",
 ): Promise<{ readonly socket: Socket; readonly head: string; readonly rest: string }> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {
@@ -58,7 +59,7 @@ export function requestUpgrade(
     onTestFinished(() => void socket.destroy());
     socket.on("error", reject);
     socket.write(
-      `GET / HTTP/1.1\r\nHost: a.example\r\nConnection: keep-alive, Upgrade\r\nUpgrade: ${protocol}\r\n${fields}\r\n`,
+      `GET ${target} HTTP/1.1\r\nHost: a.example\r\nConnection: keep-alive, Upgrade\r\nUpgrade: ${protocol}\r\n${fields}\r\n`,
     );
     socket.on("data", function read(chunk: Buffer) {
       text += chunk.toString("latin1");

@@ -5,7 +5,7 @@ import type { Http1Exchange } from "@gatewayproxy/http/http1/server-exchange";
 import type { RequestHead as Http2RequestHead } from "@gatewayproxy/http/http2/server/request-head";
 import type { Http2Exchange } from "@gatewayproxy/http/http2/server/server-exchange";
 import type { FieldList } from "@gatewayproxy/http/ports";
-import { allowedConnectProtocol, allowedUpgrade, type UpgradeProtocols } from "./upgrade-protocol.ts";
+import { allowedConnectProtocol, allowedUpgrade, isWebSocket, type UpgradeProtocols } from "./upgrade-protocol.ts";
 import { type Connection, schemeOf } from "./connection.ts";
 import type { DownstreamEvents, RequestReceiver } from "./downstream.ts";
 import {
@@ -43,7 +43,9 @@ export function beginHttp1(
     return undefined;
   }
   // A request with a body is served without a switch of protocols, as any server may do (RFC 9110 §7.8).
-  const upgrade = exchange.isReceiving ? undefined : allowedUpgrade(exchange.head.upgrade, upgradeProtocols);
+  const asked = exchange.isReceiving ? undefined : allowedUpgrade(exchange.head.upgrade, upgradeProtocols);
+  // A server takes a request of another method for one without the switch (RFC 6455 §4.2.1).
+  const upgrade = isWebSocket(asked) && head.method !== "GET" ? undefined : asked;
   // Without the switch, the bytes after the request could belong to the other protocol.
   if (exchange.head.upgrade !== undefined) exchange.closeAfterResponse();
   return onRequest({ exchange, connection, head, upgrade });

@@ -41,6 +41,11 @@ export function allowedConnectProtocol(value: string, allowed: UpgradeProtocols)
   return allowed.get(value);
 }
 
+/** Whether a request is for a switch to WebSocket (RFC 6455 §4.1). */
+export function isWebSocket(upgrade: string | undefined): boolean {
+  return upgrade?.toLowerCase() === "websocket";
+}
+
 /** Whether a value is one protocol: a name with an optional version (RFC 9110 §7.8). */
 export function isProtocolName(value: string): boolean {
   return protocolPattern.test(value);

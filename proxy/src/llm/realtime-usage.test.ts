@@ -62,14 +62,40 @@ describe("the usage of a session", () => {
   });
 
   /** OpenAI, "Realtime server events", `conversation.item.input_audio_transcription.completed`. */
-  test("has the tokens of a transcription, and not its duration", () => {
+  test("has the tokens of a transcription, and an estimate by its duration", () => {
     const type = "conversation.item.input_audio_transcription.completed";
     const tokens = { type: "tokens", total_tokens: 48, input_tokens: 38, output_tokens: 10 };
     const { found } = usageOf([
       { type, transcript: "Hello", usage: tokens },
-      { type, transcript: "Hello", usage: { type: "duration", seconds: 3 } },
+      { type, transcript: "x".repeat(38), usage: { type: "duration", seconds: 3 } },
     ]);
-    expect(found).toEqual([{ input: 38, output: 10, total: 48, estimated: false }]);
+    expect(found).toEqual([
+      { input: 38, output: 10, total: 48, estimated: false },
+      { input: 30, output: 10, total: 40, estimated: true },
+    ]);
+  });
+
+  test("has an estimate by the audio of the client for a transcription without a report, once", () => {
+    const type = "conversation.item.input_audio_transcription.completed";
+    const audio = { type: "input_audio_buffer.append", audio: "A".repeat(640_000) };
+    const { found } = usageOf(
+      [
+        { type, transcript: "" },
+        { type, transcript: "" },
+      ],
+      [audio],
+    );
+    expect(found.map(({ input }) => input)).toEqual([101, undefined]);
+  });
+
+  /** vLLM, `TranscriptionDone`; Mistral, `TranscriptionStreamDone`. */
+  test("has the transcriptions of other servers", () => {
+    const type = "transcription.done";
+    const { found } = usageOf([
+      { type, text: "Hello", usage: { prompt_tokens: 5, completion_tokens: 7, total_tokens: 12 } },
+      { type, text: "", usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0, prompt_audio_seconds: 12 } },
+    ]);
+    expect(found.map(({ total }) => total)).toEqual([12, 121]);
   });
 
   /** OpenAI, "Responses WebSocket mode": the events of a stream, one in each message. */
@@ -123,7 +149,75 @@ describe("a response without a report is estimated", () => {
     expect(usageOf([created, text, failed], [], true).found).toEqual([{ output: 10, total: 10, estimated: true }]);
   });
 
+  test("with the input for each that has begun", () => {
+    const { found } = usageOf([created, done, created, created, text], [], true);
+    expect(found[1]).toEqual({ input: 2 * 127, output: 10, total: 264, estimated: true });
+  });
+
+  const create = { type: "response.create" };
+
+  test("if the client has requested it, and it has not begun", () => {
+    const { found, hasOpenResponse } = usageOf([], [create], true);
+    expect(hasOpenResponse).toBe(true);
+    expect(found).toEqual([
+      { input: expect.any(Number) as number, output: 0, total: found[0]?.input, estimated: true },
+    ]);
+  });
+
+  test.each<readonly [string, string]>([
+    ["a repeated member", '{"type":"response.create","type":"session.update"}'],
+    ["escapes", '{"type":"response\\u002ecreate"}'],
+    ["a value that is too long to be kept", `{"type":${" ".repeat(20_000)}"response.create"}`],
+  ])("if the client has requested it by %s", (_, event) => {
+    const input = new RealtimeInput();
+    for (let at = 0; at < event.length; at += 1_000) input.onPayload(Buffer.from(event.slice(at, at + 1_000)));
+    input.onMessageEnd();
+    expect(input.awaitsResponse).toBe(true);
+  });
+
+  test.each<readonly [string, object[]]>([
+    ["it has been rejected", [{ type: "error", error: { message: "no" } }]],
+    ["it has been reported", [created, done]],
+  ])("and not if %s", (_, events) => {
+    const { found, hasOpenResponse } = usageOf(events, [create], true);
+    expect([hasOpenResponse, found.some(({ estimated }) => estimated)]).toEqual([false, false]);
+  });
+
   test("and once", () => {
     expect(usageOf([created, text, done], [], true).found).toHaveLength(1);
+  });
+});
+
+describe("the model in the events of a client", () => {
+  const namesOther = (event: string): boolean => {
+    const input = new RealtimeInput(new Set(["m"]));
+    input.onPayload(Buffer.from(event));
+    return input.namesOtherModel;
+  };
+
+  test.each([
+    '{"type":"response.create","model":"other",',
+    '{"session":{"model":"other"',
+    '{"response":{"model":"other",',
+    '{"m\\u006fdel":"other",',
+    '{"model":"m","model":"other",',
+    '{"model":["m"],',
+    '{"model":1,',
+  ])("is another one before the end of %s", (event) => {
+    expect(namesOther(event.endsWith('"other"') ? `${event}}` : event)).toBe(true);
+  });
+
+  test.each([
+    '{"model":"m"}',
+    '{"model":null}',
+    '{"item":{"model":"other"}}',
+    '{"session":{"voice":{"model":"x"}}}',
+    "[1]",
+  ])("is none in %s", (event) => expect(namesOther(event)).toBe(false));
+
+  test("may be any, unless some are given", () => {
+    const input = new RealtimeInput();
+    input.onPayload(Buffer.from('{"model":"other"}'));
+    expect(input.namesOtherModel).toBe(false);
   });
 });

@@ -2,7 +2,7 @@
  * Reads the usage in the events of a server of OpenAI's realtime API, or of its responses API, over WebSocket. Each message is one
  * event: `response.done` has the usage of a response, `response.completed` and the like in the responses API, and
  * `conversation.item.input_audio_transcription.completed` that of a transcription
- * (https://platform.openai.com/docs/api-reference/realtime-server-events).
+ * (https://platform.openai.com/docs/api-reference/realtime-server-events), `transcription.done` in vLLM and at Mistral.
  */
 import type { TokenUsage } from "../ir/usage.ts";
 import { tokensOfText } from "./estimate.ts";
@@ -10,7 +10,10 @@ import { JsonMembers, type Member, memberPaths } from "./json-members.ts";
 import { maxTokens, UsageTally } from "./usage.ts";
 import type { MessageSink } from "./web-socket-frames.ts";
 
-const paths = memberPaths("type", "delta", "usage", "response.usage", "response.model", "session.model");
+const paths = memberPaths(
+  ...["type", "delta", "usage", "transcript", "text"],
+  ...["response.usage", "response.model", "session.model"],
+);
 
 /** Events that end a response, with its usage in `response.usage`. */
 const endsOfResponse: ReadonlySet<unknown> = new Set([
@@ -20,7 +23,10 @@ const endsOfResponse: ReadonlySet<unknown> = new Set([
   "response.failed",
   "response.cancelled",
 ]);
-const transcriptionEnd = "conversation.item.input_audio_transcription.completed";
+const transcriptionEnds: ReadonlySet<unknown> = new Set([
+  "conversation.item.input_audio_transcription.completed",
+  "transcription.done",
+]);
 
 /**
  * Base64 characters of an audio delta for each token of the output: a token is 50 ms, of 24,000 samples a second with two bytes each
@@ -30,20 +36,43 @@ const audioCharactersPerToken = 3_200;
 
 /** As `audioCharactersPerToken`, for the input: a token is 100 ms. */
 const inputAudioCharactersPerToken = 6_400;
+const inputTokensPerSecond = 10;
+
+const inputPaths = memberPaths("type", "audio", "model", "session.model", "response.model");
 
 /**
- * Estimates the input that a client has sent in its events: bytes of text ÷ 4, and the audio of `input_audio_buffer.append` by its
+ * Reads the events of a client. Estimates the input in them: bytes of text ÷ 4, and the audio of `input_audio_buffer.append` by its
  * duration.
  */
 export class RealtimeInput implements MessageSink {
+  readonly #models: ReadonlySet<string> | undefined;
   #event: JsonMembers | undefined;
   #audioCharacters = 0;
+  #untranscribedCharacters = 0;
   #textBytes = 0;
   #eventAudio = 0;
+  #requestsResponse = false;
+  #awaitsResponse = false;
+  #namesOtherModel = false;
+
+  /** @param models that events may name; undefined: any. */
+  constructor(models?: ReadonlySet<string>) {
+    this.#models = models;
+  }
 
   /** The tokens since the last `reset`. */
   get tokens(): number {
     return tokensOfText(this.#textBytes) + Math.ceil(this.#audioCharacters / inputAudioCharactersPerToken);
+  }
+
+  /** Whether the client has requested a response, and the server has not begun or rejected it. */
+  get awaitsResponse(): boolean {
+    return this.#awaitsResponse;
+  }
+
+  /** Whether an event names another model than those that events may name. It is known before the event has ended. */
+  get namesOtherModel(): boolean {
+    return this.#namesOtherModel;
   }
 
   /** The input so far has been reported. */
@@ -52,22 +81,46 @@ export class RealtimeInput implements MessageSink {
     this.#textBytes = 0;
   }
 
+  /** The server has begun or rejected a response. */
+  onResponse(): void {
+    this.#awaitsResponse = false;
+  }
+
+  /** Returns the tokens of the audio since the last call, which the server has transcribed. */
+  takeTranscribed(): number {
+    const tokens = Math.ceil(this.#untranscribedCharacters / inputAudioCharactersPerToken);
+    this.#untranscribedCharacters = 0;
+    return tokens;
+  }
+
   onPayload(part: Buffer): void {
-    this.#event ??= new JsonMembers(audioPath, ({ after, valueStart }) => {
-      this.#eventAudio = after - valueStart;
-    });
+    this.#event ??= new JsonMembers(inputPaths, (member) => this.#report(member));
     this.#event.push(part);
+  }
+
+  #report({ path, value, after, valueStart }: Member): void {
+    if (path === "audio") {
+      this.#eventAudio = after - valueStart;
+    } else if (path === "type") {
+      // A repeated member may be read as any of its values, and one that is too long to be kept has an unknown value.
+      this.#requestsResponse ||= value === undefined || parsed(value) === "response.create";
+    } else if (this.#models !== undefined) {
+      const model = parsed(value);
+      this.#namesOtherModel ||= model !== null && !(typeof model === "string" && this.#models.has(model));
+    }
   }
 
   onMessageEnd(): void {
     this.#audioCharacters += this.#eventAudio;
+    this.#untranscribedCharacters += this.#eventAudio;
     this.#textBytes += Math.max(0, (this.#event?.textBytes ?? 0) - this.#eventAudio);
+    // An event with another model does not reach the server.
+    this.#awaitsResponse ||= this.#requestsResponse && !this.#namesOtherModel;
     this.#event = undefined;
     this.#eventAudio = 0;
+    this.#requestsResponse = false;
   }
 }
-
-const audioPath = memberPaths("audio");
 
 /** The reader of the events of one session. `onUsage` is called with the usage of each response. No method throws. */
 export class RealtimeUsage implements MessageSink {
@@ -77,7 +130,8 @@ export class RealtimeUsage implements MessageSink {
   #type: unknown;
   #deltaBytes = 0;
   #usage: unknown;
-  #transcription: unknown;
+  #eventUsage: unknown;
+  #transcriptBytes = 0;
   #model: unknown;
   #openResponses = 0;
   /** Of the responses that have begun and not ended. */
@@ -92,9 +146,9 @@ export class RealtimeUsage implements MessageSink {
     this.#onUsage = onUsage;
   }
 
-  /** Whether a response has begun, and its usage has not been read. */
+  /** Whether a response was requested or has begun, and its usage has not been read. */
   get hasOpenResponse(): boolean {
-    return this.#openResponses > 0;
+    return this.#openResponses > 0 || this.#input.awaitsResponse;
   }
 
   onPayload(part: Buffer): void {
@@ -111,7 +165,11 @@ export class RealtimeUsage implements MessageSink {
         this.#deltaBytes = after - valueStart;
         break;
       case "usage":
-        this.#transcription = parsed(value);
+        this.#eventUsage = parsed(value);
+        break;
+      case "transcript":
+      case "text":
+        this.#transcriptBytes = after - valueStart;
         break;
       case "response.usage":
         this.#usage = parsed(value);
@@ -123,26 +181,38 @@ export class RealtimeUsage implements MessageSink {
 
   onMessageEnd(): void {
     const type = this.#type;
+    if (type === "response.created" || type === "error") this.#input.onResponse();
     if (type === "response.created") this.#openResponses++;
     else if (endsOfResponse.has(type)) this.#endResponse();
-    else if (type === transcriptionEnd) this.#charge(this.#transcription);
+    else if (transcriptionEnds.has(type)) this.#endTranscription();
     else if (typeof type === "string" && type.endsWith(".delta")) this.#addDelta(type);
     this.#event = undefined;
     this.#type = undefined;
     this.#usage = undefined;
-    this.#transcription = undefined;
+    this.#eventUsage = undefined;
+    this.#transcriptBytes = 0;
     this.#deltaBytes = 0;
   }
 
   #endResponse(): void {
     const usage = this.#charge(this.#usage);
-    if (usage === undefined) this.#chargeEstimate();
+    if (usage === undefined) this.#chargeEstimate(1);
     else this.#lastInput = usage.input ?? this.#lastInput;
     // It is a part of the next input that is reported.
     this.#input.reset();
     this.#openResponses = Math.max(0, this.#openResponses - 1);
     this.#openTextBytes = 0;
     this.#openAudioCharacters = 0;
+  }
+
+  /** A transcription that is billed by its duration reports no tokens. It costs its audio, and its text. */
+  #endTranscription(): void {
+    const usage = this.#charge(this.#eventUsage);
+    const sent = this.#input.takeTranscribed();
+    if (usage !== undefined && usage.total > 0) return;
+    const seconds = secondsOf(this.#eventUsage);
+    const input = seconds === undefined ? sent : Math.ceil(seconds * inputTokensPerSecond);
+    this.#chargeTokens(input, tokensOfText(this.#transcriptBytes));
   }
 
   /** @returns undefined if there is no valid report. */
@@ -163,17 +233,32 @@ export class RealtimeUsage implements MessageSink {
 
   /** Charges an estimate of the responses whose usage will not be read, since the session has been interrupted. */
   end(): void {
-    if (this.#openResponses > 0) this.#chargeEstimate();
+    const responses = this.#openResponses + (this.#input.awaitsResponse ? 1 : 0);
+    if (responses > 0) this.#chargeEstimate(responses);
     this.#openResponses = 0;
+    this.#input.onResponse();
   }
 
-  #chargeEstimate(): void {
+  /** @param responses each of which has the conversation as its input. */
+  #chargeEstimate(responses: number): void {
     const output = tokensOfText(this.#openTextBytes) + Math.ceil(this.#openAudioCharacters / audioCharactersPerToken);
+    this.#chargeTokens((this.#lastInput + this.#input.tokens) * responses, output);
+  }
+
+  #chargeTokens(input: number, output: number): void {
     const tally = new UsageTally();
     tally.setModel(this.#model);
-    const outcome = tally.estimated(this.#lastInput + this.#input.tokens, Math.min(maxTokens, output));
+    const outcome = tally.estimated(Math.min(maxTokens, input), Math.min(maxTokens, output));
     if (outcome.kind === "counted" && outcome.usage.total > 0) this.#onUsage(outcome.usage);
   }
+}
+
+/** Returns the duration of a transcription, as OpenAI (`seconds`) and Mistral report it; undefined if there is none. */
+function secondsOf(usage: unknown): number | undefined {
+  if (typeof usage !== "object" || usage === null) return undefined;
+  const members = new Map<string, unknown>(Object.entries(usage));
+  const seconds = members.get("seconds") ?? members.get("prompt_audio_seconds");
+  return typeof seconds === "number" && seconds >= 0 ? seconds : undefined;
 }
 
 /** Returns undefined for a value that is not JSON, or that was too long to be kept. */

@@ -33,6 +33,7 @@ import {
 } from "../llm/model-endpoints.ts";
 import { clientApi } from "../llm/client-api.ts";
 import { withRealtimeModel } from "../llm/request-target.ts";
+import { isWebSocket } from "../listen/upgrade-protocol.ts";
 import { withApiVersion, withCredentials } from "../llm/provider-credentials.ts";
 import {
   isModelField,
@@ -160,11 +161,6 @@ function prepareUnsigned(backend: ModelBackend, request: OutgoingRequest, done: 
   }
 }
 
-/** Whether a request is for a switch to WebSocket (RFC 6455 §4.1). */
-export function isWebSocket(upgrade: string | undefined): boolean {
-  return upgrade?.toLowerCase() === "websocket";
-}
-
 /** Under a token limit no extension is offered to the backend, since the gateway could not read compressed frames. */
 function withCountableFrames({ countsTokens }: ModelBackend, request: OutgoingRequest): OutgoingRequest {
   if (!countsTokens || !isWebSocket(request.upgrade)) return request;
@@ -253,7 +249,7 @@ function rejectionOf(ai: AiBackend, countsTokens: boolean, request: OutgoingRequ
   const sent = `${ai.pathPrefix ?? ""}${path}`;
   if (needsModel(ai, request, sent)) return modelMissing(clientApi(path, headers, ai.provider));
   if (model !== undefined && servesModel(path, model)) return undefined;
-  if (ai.allowsOtherEndpoints === true || upgrade !== undefined || isAllowedDeferral(ai, sent)) {
+  if (ai.allowsOtherEndpoints === true || opensTunnel(request) || isAllowedDeferral(ai, sent)) {
     return model !== undefined && pathNamesOtherModel(path, model) ? otherModel : undefined;
   }
   if (model !== undefined) {
@@ -269,8 +265,8 @@ function rejectionOf(ai: AiBackend, countsTokens: boolean, request: OutgoingRequ
  * Whether the Backend offers certain models, and the request names none at an endpoint that could serve a default one. What is
  * allowed beside the endpoints of models may name none.
  */
-function needsModel(ai: AiBackend, { upgrade }: OutgoingRequest, sent: string): boolean {
-  if (ai.models === undefined || ai.model !== undefined || upgrade !== undefined) return false;
+function needsModel(ai: AiBackend, request: OutgoingRequest, sent: string): boolean {
+  if (ai.models === undefined || ai.model !== undefined || opensTunnel(request)) return false;
   if (generatesNothing(sent) || isAllowedDeferral(ai, sent)) return false;
   return ai.allowsOtherEndpoints !== true || isListedEndpoint(sent) || mayBeCompletions(sent);
 }
@@ -303,9 +299,14 @@ function rulesOfAnyServer({ path }: OutgoingRequest): AiRequestRules {
 
 function defersWork(request: OutgoingRequest, { rejectsDeferred }: AiRequestRules, isProvider: boolean): boolean {
   if (isProvider && !rejectsDeferred) return false;
-  const { path, headers, upgrade } = request;
-  if (upgrade !== undefined || !mayGenerate(request) || generatesNothing(path) || isDeletion(request)) return false;
+  const { path, headers } = request;
+  if (opensTunnel(request) || !mayGenerate(request) || generatesNothing(path) || isDeletion(request)) return false;
   return mayDeferWork(path, isProvider) || (rejectsDeferred && someField(headers, isDeferringField));
+}
+
+/** Whether all that the request asks for is a switch. A provider may ignore the switch, and serve a POST as any other. */
+function opensTunnel({ method, upgrade }: OutgoingRequest): boolean {
+  return upgrade !== undefined && method === "GET";
 }
 
 /** Deletions are free: the deleted object was charged, or rejected, when it was created. */

@@ -3,8 +3,11 @@
  * response. The limits are charged before the client can see the end of the response. Once a limit has nothing left, the gateway
  * closes the session behind the message that used it up, with the status 1008.
  *
- * A client that leaves during a response is charged like one that stays: the backend is read until its usage, within the bounds of
- * abandoned responses. A close frame of the client is not passed on meanwhile, since the backend would stop.
+ * A client that leaves during a response, or after it has requested one, is charged like one that stays: the backend is read until its
+ * usage, within the bounds of abandoned responses. A close frame of the client is not passed on meanwhile, since the backend would stop.
+ *
+ * An event with another model than those of the session ends it, before the backend has the whole event. So does a malformed frame. A
+ * response in progress is then charged like one whose client has left.
  */
 import type { Duplex } from "node:stream";
 import type { SwitchedStream } from "@gatewayproxy/http/ports";
@@ -36,6 +39,8 @@ export interface RealtimeSessionOptions {
   readonly abandonedResponses: AbandonedResponses;
   /** Address of the client; an IPv6 address as its network. */
   readonly client: string;
+  /** The models that events of the client may name; undefined: any. */
+  readonly models: ReadonlySet<string> | undefined;
 }
 
 const nothing = Buffer.alloc(0);
@@ -43,10 +48,10 @@ const nothing = Buffer.alloc(0);
 /** One session. `join` begins it; `readOn` is called when the client has left. */
 export class RealtimeSession {
   readonly #options: RealtimeSessionOptions;
-  readonly #input = new RealtimeInput();
-  readonly #usage = new RealtimeUsage(this.#input, (usage) => this.#charge(usage));
-  readonly #fromClient = new WebSocketFrames(this.#input, "client");
-  readonly #fromBackend = new WebSocketFrames(this.#usage, "server");
+  readonly #input: RealtimeInput;
+  readonly #usage: RealtimeUsage;
+  readonly #fromClient: WebSocketFrames;
+  readonly #fromBackend: WebSocketFrames;
   #client: SwitchedStream | undefined;
   #backend: Duplex | undefined;
   /**
@@ -58,11 +63,18 @@ export class RealtimeSession {
    */
   #state: "open" | "closing" | "closed" | "abandoned" | "over" = "open";
   #isPassing = false;
+  #isRechecking = false;
+  /** A response has been charged since the last call. */
+  #mustRecheck = false;
   #read: AbandonedResponse | undefined;
   #onOver: (() => void)[] = [];
 
   constructor(options: RealtimeSessionOptions) {
     this.#options = options;
+    this.#input = new RealtimeInput(options.models);
+    this.#usage = new RealtimeUsage(this.#input, (usage) => this.#charge(usage));
+    this.#fromClient = new WebSocketFrames(this.#input, "client");
+    this.#fromBackend = new WebSocketFrames(this.#usage, "server");
   }
 
   /**
@@ -128,12 +140,18 @@ export class RealtimeSession {
 
   #toBackend(chunk: Buffer): Buffer {
     if (this.#state !== "open" && this.#state !== "closing") return nothing;
+    const isBetweenFrames = this.#fromClient.isAtBoundary;
     let at = 0;
     while (at < chunk.length) {
       const start = at;
       at = this.#fromClient.read(chunk, at);
       if (this.#fromClient.isMalformed) {
-        this.#close(protocolError, "malformed frame");
+        this.#closeClient(protocolError, "malformed frame", isBetweenFrames);
+        return nothing;
+      }
+      if (this.#input.namesOtherModel) {
+        this.#options.record.reason ??= "BadRequest";
+        this.#closeClient(policyViolation, "another model than that of the session", isBetweenFrames);
         return nothing;
       }
       if (this.#fromClient.isClosing && this.#abandons()) {
@@ -200,7 +218,23 @@ export class RealtimeSession {
     record.isUnpriced ||= ai.prices !== undefined && usage.cost === undefined;
     record.usage = record.usage === undefined ? usage : sumOf(record.usage, usage);
     reservation.charge(usage);
-    if (this.#state === "open") reservation.recheck((hasLeft) => hasLeft || this.#exhaust());
+    this.#recheck();
+  }
+
+  /** Asks for one decision at a time, so that many short responses cause no flood of calls. */
+  #recheck(): void {
+    if (this.#state !== "open") return;
+    if (this.#isRechecking) {
+      this.#mustRecheck = true;
+      return;
+    }
+    this.#isRechecking = true;
+    this.#mustRecheck = false;
+    this.#options.reservation.recheck((hasLeft) => {
+      this.#isRechecking = false;
+      if (!hasLeft) this.#exhaust();
+      else if (this.#mustRecheck) this.#recheck();
+    });
   }
 
   #exhaust(): void {
@@ -216,12 +250,22 @@ export class RealtimeSession {
     this.#close(policyViolation, "rate limit exceeded");
   }
 
-  /** Closes both sides by a frame. */
-  #close(status: number, reason: string): void {
+  /** Closes a session whose client has caused it. A response in progress is read to its end, as for one that leaves. */
+  #closeClient(status: number, reason: string, isBetweenFrames: boolean): void {
+    if (this.#abandons()) this.#client?.end(this.#count("responseBytes", closeFrame(status, reason, false)));
+    else this.#close(status, reason, isBetweenFrames);
+  }
+
+  /**
+   * Closes both sides, by a frame if possible.
+   *
+   * @param isBetweenFrames of what the backend has got: within a frame of the client, it would take another one for a part of it.
+   */
+  #close(status: number, reason: string, isBetweenFrames = this.#fromClient.isAtBoundary): void {
     this.#state = "closed";
     this.#client?.setTimeout(halfClosedIdleTimeoutMs);
     this.#client?.end(this.#count("responseBytes", closeFrame(status, reason, false)));
-    this.#backend?.end(closeFrame(status, reason, true));
+    this.#backend?.end(isBetweenFrames ? closeFrame(status, reason, true) : nothing);
   }
 
   /** Charges what is left, once, and ends the connection to the backend. */

@@ -1,8 +1,10 @@
 /** Forwards the request: the attempts at its backend, and the response to the client. Always the last stage. */
 import type { ApiKeySource } from "../../ir/authentication.ts";
 import { type Failover, Forwarding } from "../attempts/forwarding.ts";
+import type { AiBackend } from "../../ir/snapshot.ts";
 import type { BackendTarget, CompiledRule } from "../compiled-rule.ts";
-import { isWebSocket, type OutgoingRequest, type ProviderRequest } from "../provider-request.ts";
+import { isWebSocket } from "../../listen/upgrade-protocol.ts";
+import type { OutgoingRequest, ProviderRequest } from "../provider-request.ts";
 import { RealtimeSession } from "../realtime-session.ts";
 import { responseEditor } from "../response-editor.ts";
 import { outgoingOf, type Stage, type StagedRequest } from "../stage.ts";
@@ -55,7 +57,23 @@ function sessionOf(
 ): RealtimeSession | undefined {
   if (ai === undefined || !rule.countsTokens || reservation === undefined || !isWebSocket(upgrade)) return undefined;
   const { abandonedResponses } = services;
-  return new RealtimeSession({ record, ai, reservation, abandonedResponses, client });
+  const models = modelsOfSession(ai, rule, record.clientModel);
+  return new RealtimeSession({ record, ai, reservation, abandonedResponses, client, models });
+}
+
+/**
+ * Returns the models that events of a session may name; undefined if the Backend and the limits permit any. Those are not edited, so they
+ * may also use the name that the provider gets.
+ */
+function modelsOfSession(
+  { model, models }: AiBackend,
+  { requiresPrice }: CompiledRule,
+  clientModel: string | undefined,
+): ReadonlySet<string> | undefined {
+  const own = [model, clientModel].filter((name) => name !== undefined);
+  if (model !== undefined) return new Set(own);
+  if (models !== undefined) return new Set(models.flatMap(({ name, as }) => [name, as]));
+  return requiresPrice ? new Set(own) : undefined;
 }
 
 /** Undefined if the backend has no list of providers. */

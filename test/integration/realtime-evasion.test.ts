@@ -1,0 +1,243 @@
+/** Clients that try to use a provider uncounted by WebSocket, or by asking for a switch to it. */
+import { once } from "node:events";
+import { describe, expect, test, vi } from "vitest";
+import { WebSocket } from "ws";
+import { startBackend } from "../support/backend.ts";
+import { backendRef, gatewayManifest, manifests, routeManifest, startGateway } from "../support/gateway.ts";
+import { globalPolicy } from "../support/global-policy.ts";
+import { startScriptedService } from "../support/rate-limit-service.ts";
+import { rawHttp } from "../support/raw-http.ts";
+import {
+  closeOf,
+  createdEvent,
+  doneEvent,
+  llmManifest,
+  openSession,
+  realtime,
+  remaining,
+  startRealtime,
+  urlOf,
+} from "../support/realtime.ts";
+import { requestUpgrade, startUpgradeBackend, startWebSocketBackend } from "../support/upgrades.ts";
+
+test("a session carries the key of the Backend, and none of the client", async () => {
+  const backend = await startWebSocketBackend(realtime);
+  const secret = `
+apiVersion: v1
+kind: Secret
+metadata: { name: key, namespace: default }
+stringData: { apiKey: sk-of-the-operator }
+`;
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      secret,
+      llmManifest(backend, "auth: { secretRef: { name: key } }"),
+      routeManifest("chat", [`{ backendRefs: [${backendRef("llm")}] }`]),
+    ),
+  );
+  const client = new WebSocket(urlOf(gateway), ["realtime", "openai-insecure-api-key.of-the-client"]);
+  client.on("error", () => undefined);
+  await once(client, "open");
+  expect(backend.requests[0]?.headers).toMatchObject({
+    authorization: "Bearer sk-of-the-operator",
+    "sec-websocket-protocol": "realtime",
+  });
+  client.terminate();
+});
+
+describe("a client that leaves before its response begins", () => {
+  /** A provider that responds when the test says so. */
+  async function startIdle() {
+    const sockets: WebSocket[] = [];
+    let requests = 0;
+    const backend = await startWebSocketBackend((socket) => {
+      sockets.push(socket);
+      socket.on("error", () => undefined);
+      socket.on("message", () => requests++);
+    });
+    const gateway = await startRealtime(backend);
+    const client = await openSession(gateway);
+    const create = `{"type":"response.create","response":{"instructions":"${"x".repeat(120)}"}}`;
+    return { gateway, client, create, requests: () => requests, provider: () => sockets[0] };
+  }
+
+  test.each(["close", "terminate"] as const)("by %s is charged what the provider reports", async (leave) => {
+    const { gateway, client, create, requests, provider } = await startIdle();
+    client.send(create);
+    if (leave === "terminate") await vi.waitFor(() => expect(requests()).toBe(1));
+    const left = once(client, "close");
+    client[leave]();
+    await left;
+    await vi.waitFor(() => expect(requests()).toBe(1));
+    const record = gateway.nextRecord();
+    provider()?.send(createdEvent);
+    provider()?.send(doneEvent(40));
+    expect(await record).toMatchObject({ usage: { total: 40, estimated: false } });
+    expect(await remaining(gateway)).toBe(60);
+  });
+
+  test("is charged an estimate if it does not begin", async () => {
+    const { gateway, client, create, requests } = await startIdle();
+    client.send(create);
+    await vi.waitFor(() => expect(requests()).toBe(1));
+    client.terminate();
+    const record = gateway.nextRecord();
+    await vi.waitFor(() => {
+      gateway.clock.advance(60_000);
+      expect(gateway.records).toHaveLength(1);
+    });
+    const { usage } = await record;
+    expect(usage?.estimated).toBe(true);
+    expect(usage?.input).toBeGreaterThanOrEqual(30);
+  });
+
+  test("is charged nothing if the provider has rejected it", async () => {
+    const { gateway, client, create, requests, provider } = await startIdle();
+    client.send(create);
+    await vi.waitFor(() => expect(requests()).toBe(1));
+    const rejected = once(client, "message");
+    provider()?.send('{"type":"error","error":{"code":"invalid"}}');
+    await rejected;
+    const record = gateway.nextRecord();
+    client.terminate();
+    expect((await record).usage).toBeUndefined();
+  });
+});
+
+test("a transcription that is billed by its duration is charged an estimate", async () => {
+  const backend = await startWebSocketBackend((socket) => {
+    const type = "conversation.item.input_audio_transcription.completed";
+    socket.on("message", () => {
+      socket.send(JSON.stringify({ type, transcript: "x".repeat(38), usage: { type: "duration", seconds: 3 } }));
+    });
+  });
+  const gateway = await startRealtime(backend);
+  const client = await openSession(gateway, "/v1/realtime?intent=transcription");
+  const completed = once(client, "message");
+  client.send('{"type":"input_audio_buffer.append","audio":"AAAA"}');
+  await completed;
+  expect(await remaining(gateway)).toBe(100 - 30 - 10);
+  client.terminate();
+});
+
+describe("the model of a session", () => {
+  const tokens = "{ tokens: 100, unit: Hours }";
+  const prices = "prices: { cheap: { input: '1', output: '1' }, dear: { input: '100', output: '100' } }";
+
+  async function startModels(ai: string, path: string, local?: string) {
+    const messages: string[] = [];
+    const backend = await startWebSocketBackend((socket) => {
+      socket.on("error", () => undefined);
+      socket.on("message", (data: Buffer) => messages.push(String(data)));
+    });
+    const gateway = await startRealtime(backend, local, ai);
+    return { gateway, messages, client: await openSession(gateway, path) };
+  }
+
+  test.each<readonly [title: string, ai: string, path: string, event: string, local: string]>([
+    [
+      "a prescribed one",
+      "models: [{ name: cheap }]",
+      "/v1/realtime?model=cheap",
+      '{"type":"response.create","model":"dear"}',
+      tokens,
+    ],
+    [
+      "one of a list",
+      "models: [{ name: cheap }]",
+      "/v1/responses",
+      '{"type":"response.create","model":"dear"}',
+      tokens,
+    ],
+    [
+      "one with a price",
+      prices,
+      "/v1/realtime?model=cheap",
+      '{"type":"session.update","session":{"model":"dear"}}',
+      "{ spend: '1', unit: Hours }",
+    ],
+  ])("cannot be left by an event: %s", async (_, ai, path, event, local) => {
+    const { client, messages } = await startModels(ai, path, local);
+    const closed = closeOf(client);
+    client.send('{"type":"session.update","session":{"model":"cheap"}}');
+    await vi.waitFor(() => expect(messages).toHaveLength(1));
+    client.send(event);
+    expect(await closed).toEqual([1008, "another model than that of the session"]);
+    expect(messages).toHaveLength(1);
+  });
+
+  test("cannot be left by an event whose last byte comes late", async () => {
+    const received: Buffer[] = [];
+    const backend = await startUpgradeBackend((_request, socket) => {
+      socket.on("data", (chunk: Buffer) => void received.push(chunk));
+      socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    });
+    const gateway = await startRealtime(backend, undefined, "models: [{ name: cheap }]");
+    const { socket } = await requestUpgrade(gateway.url(), "websocket", "", "/v1/realtime?model=cheap");
+    const event = Buffer.from('{"type":"response.create","model":"dear"}');
+    const frame = Buffer.concat([Buffer.from([0x81, 0x80 | event.length, 0, 0, 0, 0]), event]);
+    socket.write(frame.subarray(0, -1));
+    await vi.waitFor(() => expect(Buffer.concat(received)).toEqual(frame.subarray(0, -1)));
+    socket.write(frame.subarray(-1));
+    await once(socket, "close");
+    await vi.waitFor(() => expect(gateway.records).toHaveLength(1));
+    expect(Buffer.concat(received)).toHaveLength(frame.length - 1);
+    expect(gateway.records[0]?.reason).toBe("BadRequest");
+  });
+
+  test("may be any that the Backend does not prescribe, list or price", async () => {
+    const { client, messages } = await startModels("", "/v1/realtime?model=cheap");
+    client.send('{"type":"response.create","model":"dear"}');
+    await vi.waitFor(() => expect(messages).toHaveLength(1));
+    client.terminate();
+  });
+});
+
+test.each(["websocket", "tunnel/1"])("a POST with `Upgrade: %s` is treated like one without", async (protocol) => {
+  const { port, requests } = await startBackend((_request, response) => response.end("{}"));
+  const gateway = await startRealtime({ port }, undefined, "", { upgradeProtocols: ["websocket", "tunnel/1"] });
+  const paths = ["/v1/realtime/client_secrets", "/v1/batches/b/cancel", "/v1/fine_tuning/jobs/j/resume", "/v1/other"];
+  const statuses = paths.map(async (path) => {
+    const fields = `host: a\r\nconnection: upgrade\r\nupgrade: ${protocol}\r\ncontent-length: 0\r\n`;
+    return [path, (await rawHttp(gateway.url(), `POST ${path} HTTP/1.1\r\n${fields}\r\n`)).status];
+  });
+  // Cancelling is free.
+  expect(await Promise.all(statuses)).toEqual(paths.map((path) => [path, path.endsWith("cancel") ? 200 : 400]));
+  expect(requests).toHaveLength(1);
+});
+
+test("a session with many short responses asks the service once at a time", async () => {
+  const responses = 50;
+  let decisions = 0;
+  let charged = 0;
+  const service = await startScriptedService(({ request: { hitsAddend, descriptors } }) => {
+    const hits = descriptors.reduce((sum, { hitsAddend: own }) => sum + Number(own?.value ?? hitsAddend), 0);
+    if (hits === 0) decisions++;
+    charged += hits;
+    return { overallCode: "OK", statuses: [{ code: "OK" }] };
+  });
+  const backend = await startWebSocketBackend((socket) => {
+    socket.on("message", () => {
+      for (let at = 0; at < responses; at++) socket.send(doneEvent(10));
+    });
+  });
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      llmManifest(backend),
+      routeManifest("chat", [`{ backendRefs: [${backendRef("llm")}] }`]),
+      globalPolicy(
+        `address: '127.0.0.1:${service.port}', descriptors: [{ unit: Tokens, entries: [{ name: all, expression: route }] }]`,
+      ),
+    ),
+  );
+  const client = await openSession(gateway);
+  let received = 0;
+  client.on("message", () => received++);
+  client.send("{}");
+  await vi.waitFor(() => expect([received, charged]).toEqual([responses, 10 * responses]));
+  client.terminate();
+  // That of the session, and those for the responses that come while one is awaited.
+  expect(decisions).toBeLessThan(responses / 2);
+});
