@@ -347,11 +347,11 @@ describe("a copy of an earlier response", () => {
   });
 });
 
-/** What an attempt gets: a response with a usage, an error, a reset, or nothing until it times out. */
-type AttemptEnd = "usage" | "error" | "reset" | "timeout";
+/** What an attempt gets: a response with a usage, a status, a reset, or nothing until it times out. */
+type AttemptEnd = "usage" | "reset" | "timeout" | 400 | 503 | 504 | 524;
 
 describe("each attempt that a provider may bill is charged", () => {
-  async function retry(...ends: readonly AttemptEnd[]) {
+  async function start(ends: readonly AttemptEnd[], attempts: number) {
     let received = 0;
     const { port, requests } = await startBackend((request, response) => {
       if (request.url === "/nothing") {
@@ -361,8 +361,8 @@ describe("each attempt that a provider may bill is charged", () => {
       request.resume().on("end", () => {
         const end = ends[received++];
         if (end === "usage") response.end(JSON.stringify({ usage: { total_tokens: 33 } }));
-        else if (end === "error") response.writeHead(400).end();
         else if (end === "reset") request.socket.destroy();
+        else if (typeof end === "number") response.writeHead(end).end();
       });
     });
     const backend = `
@@ -371,23 +371,29 @@ kind: Backend
 metadata: { name: llm, namespace: default }
 spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${port}, otherEndpoints: Allow } }
 `;
-    const rule = `{ backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }], timeouts: { request: 60s, backendRequest: 1s }, retry: { attempts: 2, backoff: 100ms } }`;
+    const rule = `{ backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: llm }], timeouts: { request: 60s, backendRequest: 1s }, retry: { codes: [503, 504, 524], attempts: ${attempts}, backoff: 100ms } }`;
     const policy = policyManifest("limits", "kind: HTTPRoute, name: chat", [`{ tokens: ${tokenLimit}, unit: Hours }`]);
     const gateway = await startGateway(manifests(gatewayManifest(), backend, routeManifest("chat", [rule]), policy));
+    const charged = async (): Promise<number> => used((await fetch(`${gateway.url()}/nothing`)).headers);
+    return { gateway, requests, received: () => received, charged };
+  }
+
+  const used = (fields: Headers): number => tokenLimit - Number(fields.get("x-ratelimit-remaining"));
+
+  async function retry(...ends: readonly AttemptEnd[]) {
+    const { gateway, requests, received, charged } = await start(ends, 2);
     const reply = fetch(`${gateway.url()}/generate`, { method: "POST", body: prompt });
     for (const [at, end] of ends.entries()) {
       const arrives = () => {
         // The wait before the next attempt, which doubles.
         if (requests.length <= at) gateway.clock.advance(5);
-        expect(received).toBe(at + 1);
+        expect(received()).toBe(at + 1);
       };
       await vi.waitFor(arrives, { interval: 1, timeout: 10_000 });
       if (end === "timeout") gateway.clock.advance(1_000);
     }
     const { status, headers } = await reply;
-    const { headers: later } = await fetch(`${gateway.url()}/nothing`);
-    const used = (fields: Headers): number => tokenLimit - Number(fields.get("x-ratelimit-remaining"));
-    return { status, sent: used(headers), charged: used(later) };
+    return { status, sent: used(headers), charged: await charged() };
   }
 
   test.each<readonly [charged: number, status: number, ends: readonly AttemptEnd[]]>([
@@ -395,8 +401,13 @@ spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${port}, otherEnd
     [100 + 33, 200, ["timeout", "usage"]],
     [100 + 100 + 33, 200, ["timeout", "timeout", "usage"]],
     [100 + 100 + 33, 200, ["reset", "timeout", "usage"]],
-    [100 + 100, 400, ["timeout", "reset", "error"]],
-    [100, 400, ["timeout", "error"]],
+    [100 + 100, 400, ["timeout", "reset", 400]],
+    [100, 400, ["timeout", 400]],
+    [100 + 33, 200, [504, "usage"]],
+    [100 + 100 + 33, 200, [524, "reset", "usage"]],
+    [33, 200, [503, 503, "usage"]],
+    [100, 504, [503, 503, 504]],
+    [100 + 100 + 100, 524, [504, "timeout", 524]],
   ])("%i tokens with the status %i after %j", async (charged, status, ends) => {
     expect(await retry(...ends)).toMatchObject({ status, charged });
   });
@@ -405,7 +416,35 @@ spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${port}, otherEnd
     expect(await retry("timeout", "timeout", "timeout")).toEqual({ status: 504, sent: 300, charged: 300 });
   });
 
-  test("except a reset without a further attempt", async () => {
-    expect(await retry("timeout", "reset", "reset")).toEqual({ status: 502, sent: 200, charged: 200 });
+  test("and so is a last one that is reset, after others that may be billed", async () => {
+    expect(await retry("timeout", "reset", "reset")).toEqual({ status: 502, sent: 300, charged: 300 });
   });
+
+  test("except a reset that no attempt follows, and none that may be billed precedes", async () => {
+    expect(await retry(503, 503, "reset")).toEqual({ status: 502, sent: 0, charged: 0 });
+  });
+
+  test.each([504, 524] as const)("by its estimate if the provider responds with %i", async (status) => {
+    const { gateway, charged } = await start([status], 0);
+    expect((await fetch(`${gateway.url()}/generate`, { method: "POST", body: prompt })).status).toBe(status);
+    expect(await charged()).toBe(100);
+  });
+
+  test.each(["timeout", "reset", 504] as const)(
+    "if its client leaves before the next attempt, after %s",
+    async (end) => {
+      const { gateway, received, charged } = await start([end], 2);
+      const client = new AbortController();
+      const options = { method: "POST", body: prompt, signal: client.signal };
+      const left = expect(fetch(`${gateway.url()}/generate`, options)).rejects.toThrow();
+      await vi.waitFor(() => expect(received()).toBe(1));
+      if (end === "timeout") gateway.clock.advance(1_000);
+      // The wait before the next attempt.
+      await vi.waitFor(() => expect(gateway.clock.pendingDelaysMs).toContain(100));
+      client.abort();
+      await left;
+      await vi.waitFor(() => expect(gateway.records).toHaveLength(1));
+      expect(await charged()).toBe(100);
+    },
+  );
 });

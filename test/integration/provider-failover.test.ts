@@ -224,6 +224,17 @@ describe("a request stays", () => {
     expect(response.status).toBe(502);
     expect(failover.providers[2]?.received).toHaveLength(0);
   });
+
+  test.each([504, 524])("after one %i, whose model may have generated all the time", async (timeout) => {
+    const failover = await startFailover([
+      { name: "a", script: [status(timeout)] },
+      { name: "b", priority: 1, script: [status(timeout)] },
+      { name: "c", priority: 2, script: [ok("third")] },
+    ]);
+    expect((await failover.chat()).status).toBe(timeout);
+    expect(failover.providers.map(({ received }) => received.length)).toEqual([1, 1, 0]);
+    expect(await failover.charged()).toBeGreaterThan(0);
+  });
 });
 
 test("providers of another namespace that fail by the thousand make no request go to a provider that is out of quota", async () => {

@@ -5,7 +5,14 @@ import { connect } from "node:net";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { startBackend } from "../support/backend.ts";
-import type { TestGateway } from "../support/gateway.ts";
+import {
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+  startGateway,
+  type TestGateway,
+} from "../support/gateway.ts";
 import { ask, bodyOf, HeldProvider, overload, stream } from "../support/held-provider.ts";
 import { loadEncoding, tokensOf } from "../../proxy/src/llm/tokens/serve-tokens.ts";
 import { type FromTokenThread, TokenCounter, type ToTokenThread } from "../../proxy/src/llm/tokens/token-counter.ts";
@@ -23,6 +30,9 @@ async function remaining(gateway: TestGateway): Promise<string | null> {
   const response = await fetch(`${gateway.url()}/v1/models`, { method: "HEAD" });
   return response.headers.get("x-ratelimit-remaining");
 }
+
+/** Of `/other`. */
+const withoutPrefix = "{ type: URLRewrite, urlRewrite: { path: { type: ReplacePrefixMatch, replacePrefixMatch: / } } }";
 
 const budget = 50 * 200;
 
@@ -111,6 +121,36 @@ test("the output of a request that does not say it is the mean of the model", as
   expect(await remaining(gateway)).toBe(String(10_000 - 500 - 500));
   stream(response, 1, 1);
   await second;
+});
+
+test("the output of a request that does not say it does not depend on what the backend of others reports", async () => {
+  const hostile = await startBackend((_request, response) => {
+    const usage = { prompt_tokens: 1, completion_tokens: 2_000_000_000, total_tokens: 2_000_000_001 };
+    response.setHeader("content-type", "application/json").end(JSON.stringify({ usage }));
+  });
+  const provider = new HeldProvider();
+  const { port } = await startBackend(provider.respond);
+  const backend = (name: string, to: number): string => `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: ${name}, namespace: default }
+spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${to} } }
+`;
+  const entry = "{ tokens: 10000, unit: Hours, reserve: Estimate }";
+  const parts = ["llm", "other"].flatMap((name) => {
+    const match = name === "llm" ? "" : `matches: [{ path: { value: /other } }], filters: [${withoutPrefix}], `;
+    const rule = `{ ${match}backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: ${name} }] }`;
+    return [routeManifest(name, [rule]), policyManifest(name, `kind: HTTPRoute, name: ${name}`, [entry])];
+  });
+  const backends = [backend("llm", port), backend("other", hostile.port)];
+  const gateway = await startGateway(manifests(gatewayManifest(), ...backends, ...parts));
+  const body = bodyOf({});
+  await (await fetch(`${gateway.url()}/other/v1/chat/completions`, { method: "POST", body })).text();
+  const first = ask(gateway, {});
+  const response = await provider.next();
+  expect(await remaining(gateway)).toBe(String(10_000 - 100 - 1_024));
+  stream(response, 1, 1);
+  await first;
 });
 
 const ends: Readonly<Record<string, (response: ServerResponse) => void>> = {

@@ -208,6 +208,7 @@ describe("createUsageReader", () => {
     ["a usage that is a string", sse, ['data: {"usage": "12"}\n\n'], "malformed"],
     ["a usage with an incomplete figure", json, ['{"usage":{"total_tokens":1'], "absent"],
     ["an error without a usage", { ...json, status: 500 }, ['{"error":{}}'], "errorStatus"],
+    ["a timeout of a request without a body", { ...json, status: 504 }, ['{"error":{}}'], "errorStatus"],
     ["an error with a bad usage", { ...json, status: 429 }, ['{"usage":{"total_tokens":-1}}'], "malformed"],
     ["an unknown coding", { ...json, contentEncoding: "snappy" }, ["xxxx"], "undecodable"],
     ["several codings", { ...json, contentEncoding: "gzip, br" }, ["xxxx"], "undecodable"],

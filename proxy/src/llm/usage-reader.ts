@@ -7,7 +7,7 @@
  * the figures.
  */
 import type { UsageOutcome } from "../ir/usage.ts";
-import { type ProviderTarget, generatesNothing, readsStoredResponse } from "./charging.ts";
+import { type ProviderTarget, generatesNothing, readsStoredResponse, saysTimeout } from "./charging.ts";
 import { ContentDecoder, isIdentity } from "./content-decoder.ts";
 import { tokensOfText } from "./estimate.ts";
 import { eventStreamType } from "./event-stream.ts";
@@ -264,7 +264,8 @@ interface ReadingState {
  * so that text of a model may look like a report, the larger of report and estimate decides. Without a report, the
  * text of the model and the input are estimated; for an unknown format, all text. Without a report, an error, a
  * response to a request without a body, and a response of an endpoint that generates nothing cost nothing. A copy of a
- * response that was charged at its creation costs nothing either.
+ * response that was charged at its creation costs nothing either. An error that says that a server has waited too long for
+ * the model costs the input, like a timeout of the gateway.
  */
 function outcomeOf(head: ResponseHead, tally: UsageTally, body: AnyBody, state: ReadingState): UsageOutcome {
   const { ending, unreadTokens } = state;
@@ -276,8 +277,11 @@ function outcomeOf(head: ResponseHead, tally: UsageTally, body: AnyBody, state: 
   // The response is still being generated. If a copy ends before its usage, an earlier response may not have reported
   // it.
   if (isCopy && ending === "whole" && !body.isStreaming) return reported;
-  if (status >= 400) return isAbsent(reported) ? { kind: "uncounted", reason: "errorStatus" } : reported;
-  if (target !== undefined && generatesNothing(target.path)) return reported;
+  if (status >= 400 && !isAbsent(reported)) return reported;
+  const isFree = target !== undefined && generatesNothing(target.path);
+  if (saysTimeout(status) && requestBytes > 0 && !isFree) return estimateOfRequest(requestBytes);
+  if (status >= 400) return { kind: "uncounted", reason: "errorStatus" };
+  if (isFree) return reported;
   const input = tokensOfText(requestBytes);
   const output = body.textTokens();
   const upperEstimate = (): number => Math.max(output, body.allTextTokens()) + unreadTokens;

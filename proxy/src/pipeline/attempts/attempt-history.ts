@@ -4,6 +4,7 @@ import type { EndpointPool } from "../../upstream/endpoint-pool.ts";
 import type { UpstreamFailure } from "../../upstream/failure.ts";
 import { type LocalReply, upstreamFailed } from "../local-replies.ts";
 
+/** The attempts of one request. */
 export class AttemptHistory {
   readonly #tried: EndpointPool[] = [];
   /** An endpoint has not processed an attempt, which is repeated once more for that. */
@@ -29,8 +30,8 @@ export class AttemptHistory {
   }
 
   /**
-   * Whether an attempt has timed out whose backend may have worked all the time, so that its cost is estimated. Attempts before a
-   * retry that was charged do not count.
+   * Whether an attempt has timed out whose backend may have worked all the time, so that its cost is estimated. Attempts that were
+   * charged do not count.
    */
   get hasTimedOut(): boolean {
     return this.#hasTimedOut;
@@ -77,4 +78,9 @@ export class AttemptHistory {
   refundCause(reply: LocalReply): RefundCause | undefined {
     return this.#cause === "none" ? undefined : (this.#cause ?? reply.refund);
   }
+}
+
+/** Whether a provider may bill an attempt that got no response. */
+export function mayBeBilled({ kind }: UpstreamFailure): boolean {
+  return kind === "timeout" || kind === "reset";
 }

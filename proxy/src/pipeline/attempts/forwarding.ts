@@ -13,9 +13,11 @@ import type { RefundCause } from "../../ir/limit.ts";
 import type { RetryPolicy } from "../../ir/snapshot.ts";
 import type { TokenUsage } from "../../ir/usage.ts";
 import type { Downstream } from "../../listen/downstream.ts";
+import { saysTimeout } from "../../llm/charging.ts";
 import type { StreamedError } from "../../llm/provider-error.ts";
 import type { OutputMeans } from "../output-means.ts";
 import type { UsageEdit } from "../../llm/usage-event-filter.ts";
+import type { Ending } from "../../llm/usage-reader.ts";
 import type { ProviderCall, RequestRecord } from "../../telemetry/request-record.ts";
 import type { AttemptSpan, RequestSpan } from "../../telemetry/spans/request-span.ts";
 import type { RequestTrace } from "../../telemetry/trace/request-trace.ts";
@@ -27,7 +29,6 @@ import type { BackendTarget } from "../compiled-rule.ts";
 import {
   backendOverloaded,
   type LocalReply,
-  loopDetected,
   noReadyEndpoint,
   providersOutOfQuota,
   upstreamFailed,
@@ -36,10 +37,10 @@ import type { OutgoingRequest, ProviderRequest } from "../provider-request.ts";
 import type { RealtimeSession } from "../realtime-session.ts";
 import type { RequestReservation } from "../request-reservation.ts";
 import type { AbandonedResponses } from "./abandoned-responses.ts";
-import { AttemptHistory } from "./attempt-history.ts";
+import { AttemptHistory, mayBeBilled } from "./attempt-history.ts";
 import { AttemptTrace } from "./attempt-trace.ts";
 import { isEventStream } from "./first-event.ts";
-import type { ProviderChoice } from "./provider-choice.ts";
+import { movesRequests, type ProviderChoice } from "./provider-choice.ts";
 import type { RequestDeadline } from "./request-deadline.ts";
 import { type RelayOwner, ResponseRelay } from "./response-relay.ts";
 import { ResponseUsage } from "./response-usage.ts";
@@ -133,8 +134,10 @@ export class Forwarding implements RelayOwner, TrailerSelection {
   #silenceTimer: Timer | undefined;
   /** The request has left an attempt that its provider may bill, although no response shows its cost. */
   #mayHaveCost = false;
-  /** The estimated usage of the attempts that were retried and that a provider may bill. */
+  /** The estimated usage of the attempts before the latest one that were retried and that a provider may bill. */
   #left: TokenUsage | undefined;
+  /** A provider may bill the latest attempt, which has failed, or got a status that is retried. */
+  #isBilled = false;
   /** The response of the latest attempt; undefined before the first one. */
   #relay: ResponseRelay | undefined;
   /** The latest attempt; undefined before the first one. */
@@ -186,11 +189,11 @@ export class Forwarding implements RelayOwner, TrailerSelection {
 
   /** Ends the request with `reply`, or only with its reason if a response has started. */
   abort(reply: LocalReply): void {
-    const mayHaveCost = this.#isBackendWorking() || this.#history.hasTimedOut;
+    const ending = this.#endingOfLatest();
     this.#stop();
     const relay = this.#relay;
     if (relay?.cutOff(reply.reason) === true) return;
-    relay?.settle(mayHaveCost ? "cutShort" : "whole", nothingMore);
+    relay?.settle(ending, nothingMore);
     this.#options.reply(reply);
   }
 
@@ -207,18 +210,23 @@ export class Forwarding implements RelayOwner, TrailerSelection {
   close(done: () => void): void {
     const relay = this.#relay;
     if (this.#options.session?.readOn(done) === true) return;
-    const isWorking = this.#isBackendWorking();
-    if (isWorking && relay !== undefined && this.#readOn(relay, done)) return;
+    const ending = this.#endingOfLatest();
+    if (relay !== undefined && this.#isBackendWorking() && this.#readOn(relay, done)) return;
     this.#stop();
     if (relay === undefined) done();
-    else relay.close(isWorking || this.#history.hasTimedOut ? "cutShort" : "whole", done);
+    else relay.close(ending, done);
+  }
+
+  /** `cutShort` if a provider may bill the latest attempt, whose response is not read. */
+  #endingOfLatest(): Ending {
+    return this.#isBackendWorking() || this.#history.hasTimedOut || this.#isBilled ? "cutShort" : "whole";
   }
 
   /** Whether the backend has the complete request and has not finished its response. */
   #isBackendWorking(): boolean {
     const call = this.#call;
     if (call?.isOver !== false || call.connection === undefined || this.#relay?.isInProgress !== true) return false;
-    return this.#options.request.body?.waitsFor === undefined;
+    return this.#isSent;
   }
 
   /** Continues to read a response after its client has left. @returns false if that is not permitted, or useless. */
@@ -255,6 +263,7 @@ export class Forwarding implements RelayOwner, TrailerSelection {
       this.#trace?.decided(`status ${status}`, decision);
       if (decision.kind === "retry") {
         this.#history.addRetriedStatus();
+        this.#isBilled = saysTimeout(status);
         this.#call?.abort();
         this.#backOff(decision.waitMs);
         return false;
@@ -318,27 +327,41 @@ export class Forwarding implements RelayOwner, TrailerSelection {
     const decision = this.#retries.afterFailure(failure);
     this.#trace?.decided(failure.kind, decision);
     if (decision.kind === "stop") {
+      this.#isBilled = this.isBilled(failure);
       this.#reply(upstreamFailed(failure));
       return;
     }
-    this.#chargeLeft(failure);
+    this.#isBilled = mayBeBilled(failure) && this.#isSent;
     if (decision.waitMs === 0) this.#attemptOnce();
     else this.#backOff(decision.waitMs);
   }
 
+  isBilled(failure: UpstreamFailure): boolean {
+    if (failure.kind === "timeout") return true;
+    return this.#left !== undefined && mayBeBilled(failure) && this.#isSent;
+  }
+
+  /** Whether the endpoint of the latest attempt has got the complete request. */
+  get #isSent(): boolean {
+    return this.#options.request.body?.waitsFor === undefined;
+  }
+
   /**
-   * An attempt is retried. Otherwise a client whose requests take too long would multiply what a provider bills, and be charged
+   * Another attempt begins. Otherwise a client whose requests take too long would multiply what a provider bills, and be charged
    * once. A request that moves to another provider does so once, and costs what that one reports.
    */
-  #chargeLeft(failure: UpstreamFailure): void {
-    if (!mayBeBilled(failure) || this.#options.request.body?.waitsFor !== undefined) return;
+  #chargeLatest(): void {
+    if (!this.#isBilled) return;
     this.#left = this.#relay?.costIfLeft() ?? this.#left;
+    this.#isBilled = false;
     this.#history.addCharge();
   }
 
   /** Moves the request to the next provider after a status. @returns false if it stays. */
   #moveOnFrom(status: number): boolean {
-    if (!movesRequests(status) || !this.#canMoveOn(false)) return false;
+    const mayHaveCost = saysTimeout(status);
+    if (!movesRequests(status) || !this.#canMoveOn(mayHaveCost)) return false;
+    this.#mayHaveCost ||= mayHaveCost;
     this.#leave(`status ${status}`);
     return true;
   }
@@ -469,6 +492,7 @@ export class Forwarding implements RelayOwner, TrailerSelection {
       else this.#reply(pool === "none" ? noReadyEndpoint : backendOverloaded);
       return;
     }
+    this.#chargeLatest();
     const isRepeated = this.#history.add(pool);
     record.attempts++;
     record.endpoint = pool.address;
@@ -579,6 +603,7 @@ export class Forwarding implements RelayOwner, TrailerSelection {
       });
     return new ResponseUsage({
       ...{ record, reservation, request, ai: target.ai, outputMeans, client, isCounted, edit, onFirstToken },
+      backend: target.backend.backend.key,
       before: this.#left,
     });
   }
@@ -608,19 +633,9 @@ export class Forwarding implements RelayOwner, TrailerSelection {
 
   #reply(reply: LocalReply): void {
     this.#stop();
-    this.#relay?.settle(this.#history.hasTimedOut ? "cutShort" : "whole", nothingMore);
+    this.#relay?.settle(this.#endingOfLatest(), nothingMore);
     this.#options.reply(reply);
   }
-}
-
-/** Whether a provider may bill an attempt that got no response. */
-function mayBeBilled({ kind }: UpstreamFailure): boolean {
-  return kind === "timeout" || kind === "reset";
-}
-
-/** Whether a provider with this status cannot respond now, while another one may. A loop ends with its first 508. */
-function movesRequests(status: number): boolean {
-  return status === 429 || (status >= 500 && status !== loopDetected.status);
 }
 
 function onAttemptTimeout(call: UpstreamCall, relay: ResponseRelay): void {

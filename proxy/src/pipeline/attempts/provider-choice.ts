@@ -10,6 +10,7 @@ import { type QuotaReading, readQuota } from "../../llm/provider-quota.ts";
 import type { UpstreamFailure } from "../../upstream/failure.ts";
 import { clientNumber } from "../../upstream/provider-states.ts";
 import type { CompiledProvider, ProvidersTarget } from "../compiled-rule.ts";
+import { loopDetected } from "../local-replies.ts";
 import { isJson } from "./fields.ts";
 
 /** The list of a Backend, and the client of one request. */
@@ -176,4 +177,9 @@ function byWeight(
 
 function isPlainJson(headers: readonly string[]): boolean {
   return isJson(headers) && (fieldOf(headers, "content-encoding") ?? "identity") === "identity";
+}
+
+/** Whether a provider with this status cannot respond now, while another one may. A loop ends with its first 508. */
+export function movesRequests(status: number): boolean {
+  return status === 429 || (status >= 500 && status !== loopDetected.status);
 }

@@ -78,6 +78,8 @@ export interface RelayOwner {
   onUpstreamFailure(failure: UpstreamFailure): void;
   /** The backend has switched protocols, so there will be no response. */
   onSwitched(): void;
+  /** Whether a provider may bill the call, which has failed before its response. */
+  isBilled(failure: UpstreamFailure): boolean;
   /** Forwarding the response failed with an internal error. */
   onFault(error: unknown): void;
 }
@@ -333,8 +335,7 @@ export class ResponseRelay implements ResponseSink {
     this.#endAttempt(failure.kind);
     const { record, downstream, usage, owner } = this.#options;
     if (this.#state === "abandoned") {
-      // A failure before the start of the response has no known cost.
-      this.#endAbandoned(usage?.isReading !== true && failure.kind !== "timeout" ? "whole" : "cutShort");
+      this.#endAbandoned(usage?.isReading === true || owner.isBilled(failure) ? "cutShort" : "whole");
       return;
     }
     if (!this.#decideOnError(call)) return;

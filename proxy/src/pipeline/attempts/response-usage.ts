@@ -39,6 +39,8 @@ export interface ResponseUsageOptions {
   readonly ai: AiBackend | undefined;
   /** The usage of earlier attempts; undefined if they cost nothing. */
   readonly before: TokenUsage | undefined;
+  /** The key of the backend. */
+  readonly backend: string;
   /** Learns from the usage; undefined if no limit reserves estimates. */
   readonly outputMeans: OutputMeans | undefined;
   /** What becomes of the usage event of a stream; undefined if the client gets it. */
@@ -195,12 +197,12 @@ export class ResponseUsage {
   }
 
   #conclude(outcome: UsageOutcome | undefined): void {
-    const { record, reservation, before, outputMeans } = this.#options;
+    const { record, reservation, before, outputMeans, backend } = this.#options;
     this.#state = "settled";
     let usage = before;
     if (outcome?.kind === "counted") {
       usage = sumOfUsages(before, this.#priced(outcome.usage));
-      outputMeans?.learn(outcome.usage, record.requestModel);
+      outputMeans?.learn(outcome.usage, backend, record.requestModel);
     } else if (outcome !== undefined && before === undefined) {
       record.usageUnread = outcome.reason;
     }

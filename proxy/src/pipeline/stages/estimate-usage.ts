@@ -45,10 +45,10 @@ export const estimateUsage: Stage = {
 function estimate(request: StagedRequest, targets: readonly BackendTarget[], counted?: Counted): "continue" {
   const { services, llm, record } = request;
   request.takeBody()?.countTokenIds();
-  const estimates = targets.map(({ ai }) => {
+  const estimates = targets.map(({ ai, backend: { backend } }) => {
     const model = modelOf(request, ai);
     const prompt = counted !== undefined && encodingOf(model) === counted.encoding ? counted.tokens : undefined;
-    const usage = estimatedUsage(record, llm, services.outputMeans.of(model), prompt);
+    const usage = estimatedUsage(record, llm, services.outputMeans.of(backend.key, model), prompt);
     return withCost(usage, ai, llm?.clientModel);
   });
   const highest = estimates.reduce((one, other) => (weightOf(other) > weightOf(one) ? other : one));
