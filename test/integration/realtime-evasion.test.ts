@@ -207,6 +207,24 @@ test.each(["websocket", "tunnel/1"])("a POST with `Upgrade: %s` is treated like 
   expect(requests).toHaveLength(1);
 });
 
+test("a provider that ends more responses than any other is closed, and others keep their charges", async () => {
+  const backend = await startWebSocketBackend((socket) => {
+    socket.on("error", () => undefined);
+    socket.on("message", () => {
+      for (let at = 0; at < 3_000; at++) socket.send(doneEvent(3));
+    });
+  });
+  const gateway = await startRealtime(backend, "{ tokens: 100000, unit: Hours }");
+  const client = await openSession(gateway);
+  const closed = closeOf(client);
+  client.send("{}");
+  expect(await closed).toEqual([1002, "too many responses"]);
+  await vi.waitFor(() =>
+    expect(gateway.records[0]).toMatchObject({ reason: "UpstreamReset", usage: { total: 3_003 } }),
+  );
+  expect(await remaining(gateway)).toBe(100_000 - 3_003);
+});
+
 test("a session with many short responses asks the service once at a time", async () => {
   const responses = 50;
   let decisions = 0;

@@ -10,7 +10,9 @@
  * response in progress is then charged like one whose client has left.
  */
 import type { Duplex } from "node:stream";
+import { FloodLimit } from "@gatewayproxy/http/http2/flood-limit";
 import type { SwitchedStream } from "@gatewayproxy/http/ports";
+import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { AiBackend } from "../ir/snapshot.ts";
 import type { TokenUsage } from "../ir/usage.ts";
 import { withCost } from "../llm/price.ts";
@@ -41,7 +43,16 @@ export interface RealtimeSessionOptions {
   readonly client: string;
   /** The models that events of the client may name; undefined: any. */
   readonly models: ReadonlySet<string> | undefined;
+  /** Times the bound of responses. */
+  readonly clock: Clock;
 }
+
+/**
+ * Responses that a session may have at once, and in a second in the long run. Each is charged by a call of a rate limit service, which
+ * others use too.
+ */
+const maxResponses = 1_000;
+const maxResponsesPerSecond = 100;
 
 const nothing = Buffer.alloc(0);
 
@@ -52,6 +63,7 @@ export class RealtimeSession {
   readonly #usage: RealtimeUsage;
   readonly #fromClient: WebSocketFrames;
   readonly #fromBackend: WebSocketFrames;
+  readonly #responses: FloodLimit;
   #client: SwitchedStream | undefined;
   #backend: Duplex | undefined;
   /**
@@ -63,6 +75,8 @@ export class RealtimeSession {
    */
   #state: "open" | "closing" | "closed" | "abandoned" | "over" = "open";
   #isPassing = false;
+  /** The backend has ended more responses than any provider. */
+  #isFlooded = false;
   #isRechecking = false;
   /** A response has been charged since the last call. */
   #mustRecheck = false;
@@ -75,6 +89,7 @@ export class RealtimeSession {
     this.#usage = new RealtimeUsage(this.#input, (usage) => this.#charge(usage));
     this.#fromClient = new WebSocketFrames(this.#input, "client");
     this.#fromBackend = new WebSocketFrames(this.#usage, "server");
+    this.#responses = new FloodLimit("responses", options.clock, maxResponses, maxResponsesPerSecond);
   }
 
   /**
@@ -172,24 +187,27 @@ export class RealtimeSession {
     this.#isPassing = true;
     const end = this.#readFrames(chunk);
     this.#isPassing = false;
-    if (this.#fromBackend.isMalformed) {
-      this.#options.record.reason ??= "UpstreamReset";
-      this.#close(protocolError, "malformed frame of the backend");
-      return nothing;
-    }
     if (end === undefined) return this.#count("responseBytes", chunk);
     // The close frame follows what is returned.
-    queueMicrotask(() => this.#closeExhausted());
+    queueMicrotask(() => (this.#isBroken ? this.#closeBroken() : this.#closeExhausted()));
     return this.#count("responseBytes", chunk.subarray(0, end));
   }
 
   /** @returns the end of the frame behind which the session is to be closed; undefined if it is not. */
   #readFrames(chunk: Buffer): number | undefined {
+    let boundary = 0;
     for (let at = 0; at < chunk.length; ) {
       at = this.#fromBackend.read(chunk, at);
-      if (this.#isClosing && this.#isBetweenFrames) return at;
+      if (this.#fromBackend.isMalformed) return boundary;
+      if (this.#isFlooded || (this.#isClosing && this.#isBetweenFrames)) return at;
+      if (this.#fromBackend.isAtBoundary) boundary = at;
     }
     return undefined;
+  }
+
+  /** Whether the backend is not read on. */
+  get #isBroken(): boolean {
+    return this.#isFlooded || this.#fromBackend.isMalformed;
   }
 
   get #isClosing(): boolean {
@@ -202,9 +220,9 @@ export class RealtimeSession {
   }
 
   #readAbandoned(chunk: Buffer): void {
-    for (let at = 0; at < chunk.length; ) at = this.#fromBackend.read(chunk, at);
+    for (let at = 0; at < chunk.length && !this.#isBroken; ) at = this.#fromBackend.read(chunk, at);
     if (this.#read?.countBytes(chunk.length) === false) return;
-    if (!this.#usage.hasOpenResponse || this.#fromBackend.isMalformed) this.#settle();
+    if (!this.#usage.hasOpenResponse || this.#isBroken) this.#settle();
   }
 
   #count(part: "requestBytes" | "responseBytes", bytes: Buffer): Buffer {
@@ -214,6 +232,7 @@ export class RealtimeSession {
 
   #charge(reported: TokenUsage): void {
     const { record, reservation, ai } = this.#options;
+    this.#isFlooded ||= !this.#responses.tryCount();
     const usage = withCost(reported, ai, record.clientModel);
     record.isUnpriced ||= ai.prices !== undefined && usage.cost === undefined;
     record.usage = record.usage === undefined ? usage : sumOf(record.usage, usage);
@@ -242,6 +261,12 @@ export class RealtimeSession {
     this.#state = "closing";
     // Within a frame, or within `#toClient`, the end of the frame closes.
     if (!this.#isPassing && this.#isBetweenFrames) this.#closeExhausted();
+  }
+
+  #closeBroken(): void {
+    if (this.#state !== "open" && this.#state !== "closing") return;
+    this.#options.record.reason ??= "UpstreamReset";
+    this.#close(protocolError, this.#isFlooded ? "too many responses" : "malformed frame of the backend");
   }
 
   #closeExhausted(): void {

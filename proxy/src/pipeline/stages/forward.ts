@@ -56,9 +56,9 @@ function sessionOf(
   { upgrade }: OutgoingRequest,
 ): RealtimeSession | undefined {
   if (ai === undefined || !rule.countsTokens || reservation === undefined || !isWebSocket(upgrade)) return undefined;
-  const { abandonedResponses } = services;
+  const { abandonedResponses, clock } = services;
   const models = modelsOfSession(ai, rule, record.clientModel);
-  return new RealtimeSession({ record, ai, reservation, abandonedResponses, client, models });
+  return new RealtimeSession({ record, ai, reservation, abandonedResponses, client, models, clock });
 }
 
 /**
