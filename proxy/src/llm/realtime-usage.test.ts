@@ -178,6 +178,7 @@ describe("a response without a report is estimated", () => {
   test.each<readonly [string, object[]]>([
     ["it has been rejected", [{ type: "error", error: { message: "no" } }]],
     ["it has been reported", [created, done]],
+    ["it has been reported, and its beginning has not", [done]],
   ])("and not if %s", (_, events) => {
     const { found, hasOpenResponse } = usageOf(events, [create], true);
     expect([hasOpenResponse, found.some(({ estimated }) => estimated)]).toEqual([false, false]);

@@ -200,6 +200,8 @@ export class RealtimeUsage implements MessageSink {
     else this.#lastInput = usage.input ?? this.#lastInput;
     // It is a part of the next input that is reported.
     this.#input.reset();
+    // Not every server says that a response begins.
+    if (this.#openResponses === 0) this.#input.onResponse();
     this.#openResponses = Math.max(0, this.#openResponses - 1);
     this.#openTextBytes = 0;
     this.#openAudioCharacters = 0;
