@@ -3,7 +3,15 @@ import { once } from "node:events";
 import { describe, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
 import { startBackend } from "../support/backend.ts";
-import { backendRef, gatewayManifest, manifests, routeManifest, startGateway } from "../support/gateway.ts";
+import { freePort } from "../support/free-port.ts";
+import {
+  backendRef,
+  gatewayManifest,
+  manifests,
+  policyManifest,
+  routeManifest,
+  startGateway,
+} from "../support/gateway.ts";
 import { globalPolicy } from "../support/global-policy.ts";
 import { startScriptedService } from "../support/rate-limit-service.ts";
 import { rawHttp } from "../support/raw-http.ts";
@@ -15,6 +23,7 @@ import {
   openSession,
   realtime,
   remaining,
+  respond,
   startRealtime,
   urlOf,
 } from "../support/realtime.ts";
@@ -184,6 +193,32 @@ describe("the model of a session", () => {
     await vi.waitFor(() => expect(gateway.records).toHaveLength(1));
     expect(Buffer.concat(received)).toHaveLength(frame.length - 1);
     expect(gateway.records[0]?.reason).toBe("BadRequest");
+  });
+
+  test("is that of the provider to which the session has moved, and so is its price", async () => {
+    const backend = await startWebSocketBackend(realtime);
+    const provider = (name: string, port: number, price: number): string => `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: ${name}, namespace: default }
+spec: { ai: { provider: { openai: { model: ${name} } }, host: 127.0.0.1, port: ${port}, upgrades: Allow, prices: { ${name}: { input: '${price}', output: '${price}' } } } }
+`;
+    const list = `
+apiVersion: gatewayproxy.dev/v1alpha1
+kind: Backend
+metadata: { name: llm, namespace: default }
+spec: { ai: { providers: [{ backendRef: { name: cheap } }, { backendRef: { name: dear }, priority: 1 }] } }
+`;
+    const limit = policyManifest("limits", "kind: HTTPRoute, name: chat", ["{ spend: '1', unit: Hours }"]);
+    const route = routeManifest("chat", [`{ backendRefs: [${backendRef("llm")}] }`]);
+    const providers = [provider("cheap", await freePort(), 1), provider("dear", backend.port, 100)];
+    const gateway = await startGateway(manifests(gatewayManifest(), list, ...providers, route, limit));
+    const client = await openSession(gateway, "/v1/realtime");
+    await respond(client, 10);
+    const closed = closeOf(client);
+    client.send('{"type":"session.update","session":{"model":"cheap"}}');
+    expect(await closed).toEqual([1008, "another model than that of the session"]);
+    await vi.waitFor(() => expect(gateway.records[0]?.usage).toMatchObject({ total: 10, cost: 1_000 }));
   });
 
   test("may be any that the Backend does not prescribe, list or price", async () => {

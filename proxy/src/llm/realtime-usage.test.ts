@@ -191,7 +191,8 @@ describe("a response without a report is estimated", () => {
 
 describe("the model in the events of a client", () => {
   const namesOther = (event: string): boolean => {
-    const input = new RealtimeInput(new Set(["m"]));
+    const input = new RealtimeInput();
+    input.models = new Set(["m"]);
     input.onPayload(Buffer.from(event));
     return input.namesOtherModel;
   };

@@ -45,7 +45,8 @@ const inputPaths = memberPaths("type", "audio", "model", "session.model", "respo
  * duration.
  */
 export class RealtimeInput implements MessageSink {
-  readonly #models: ReadonlySet<string> | undefined;
+  /** That events may name; undefined: any. */
+  models: ReadonlySet<string> | undefined;
   #event: JsonMembers | undefined;
   #audioCharacters = 0;
   #untranscribedCharacters = 0;
@@ -54,11 +55,6 @@ export class RealtimeInput implements MessageSink {
   #requestsResponse = false;
   #awaitsResponse = false;
   #namesOtherModel = false;
-
-  /** @param models that events may name; undefined: any. */
-  constructor(models?: ReadonlySet<string>) {
-    this.#models = models;
-  }
 
   /** The tokens since the last `reset`. */
   get tokens(): number {
@@ -104,9 +100,9 @@ export class RealtimeInput implements MessageSink {
     } else if (path === "type") {
       // A repeated member may be read as any of its values, and one that is too long to be kept has an unknown value.
       this.#requestsResponse ||= value === undefined || parsed(value) === "response.create";
-    } else if (this.#models !== undefined) {
+    } else if (this.models !== undefined) {
       const model = parsed(value);
-      this.#namesOtherModel ||= model !== null && !(typeof model === "string" && this.#models.has(model));
+      this.#namesOtherModel ||= model !== null && !(typeof model === "string" && this.models.has(model));
     }
   }
 

@@ -33,16 +33,14 @@ import type { RequestReservation } from "./request-reservation.ts";
 export interface RealtimeSessionOptions {
   /** Gets the bytes, and the sum of the usage of all responses. */
   readonly record: RequestRecord;
-  /** The provider, whose prices apply. */
-  readonly ai: AiBackend;
   /** Is charged for each response. */
   readonly reservation: RequestReservation;
   /** Reads a response whose client has left. */
   readonly abandonedResponses: AbandonedResponses;
   /** Address of the client; an IPv6 address as its network. */
   readonly client: string;
-  /** The models that events of the client may name; undefined: any. */
-  readonly models: ReadonlySet<string> | undefined;
+  /** Returns the models that events of the client may name to a provider; undefined: any. */
+  readonly modelsOf: (ai: AiBackend) => ReadonlySet<string> | undefined;
   /** Times the bound of responses. */
   readonly clock: Clock;
 }
@@ -59,11 +57,13 @@ const nothing = Buffer.alloc(0);
 /** One session. `join` begins it; `readOn` is called when the client has left. */
 export class RealtimeSession {
   readonly #options: RealtimeSessionOptions;
-  readonly #input: RealtimeInput;
+  readonly #input = new RealtimeInput();
   readonly #usage: RealtimeUsage;
   readonly #fromClient: WebSocketFrames;
   readonly #fromBackend: WebSocketFrames;
   readonly #responses: FloodLimit;
+  /** The provider that has switched, whose prices apply. */
+  #ai: AiBackend | undefined;
   #client: SwitchedStream | undefined;
   #backend: Duplex | undefined;
   /**
@@ -85,11 +85,16 @@ export class RealtimeSession {
 
   constructor(options: RealtimeSessionOptions) {
     this.#options = options;
-    this.#input = new RealtimeInput(options.models);
     this.#usage = new RealtimeUsage(this.#input, (usage) => this.#charge(usage));
     this.#fromClient = new WebSocketFrames(this.#input, "client");
     this.#fromBackend = new WebSocketFrames(this.#usage, "server");
     this.#responses = new FloodLimit("responses", options.clock, maxResponses, maxResponsesPerSecond);
+  }
+
+  /** Called before `join`. @param ai the provider that has switched. */
+  onSwitched(ai: AiBackend): void {
+    this.#ai = ai;
+    this.#input.models = this.#options.modelsOf(ai);
   }
 
   /**
@@ -231,10 +236,11 @@ export class RealtimeSession {
   }
 
   #charge(reported: TokenUsage): void {
-    const { record, reservation, ai } = this.#options;
+    const { record, reservation } = this.#options;
+    const ai = this.#ai;
     this.#isFlooded ||= !this.#responses.tryCount();
     const usage = withCost(reported, ai, record.clientModel);
-    record.isUnpriced ||= ai.prices !== undefined && usage.cost === undefined;
+    record.isUnpriced ||= ai?.prices !== undefined && usage.cost === undefined;
     record.usage = record.usage === undefined ? usage : sumOf(record.usage, usage);
     reservation.charge(usage);
     this.#recheck();

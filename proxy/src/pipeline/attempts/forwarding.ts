@@ -312,11 +312,13 @@ export class Forwarding implements RelayOwner, TrailerSelection {
 
   /** The timeouts of a rule apply to responses. A switched connection lasts as long as it is used. */
   onSwitched(): void {
-    const { deadline, failover } = this.#options;
+    const { deadline, failover, session } = this.#options;
+    const { ai } = this.#outgoing.target;
     deadline?.cancel();
     this.#timer?.cancel();
     this.#silenceTimer?.cancel();
     failover?.choice.onBegun();
+    if (ai !== undefined) session?.onSwitched(ai);
   }
 
   onUpstreamFailure(failure: UpstreamFailure): void {

@@ -57,8 +57,9 @@ function sessionOf(
 ): RealtimeSession | undefined {
   if (ai === undefined || !rule.countsTokens || reservation === undefined || !isWebSocket(upgrade)) return undefined;
   const { abandonedResponses, clock } = services;
-  const models = modelsOfSession(ai, rule, record.clientModel);
-  return new RealtimeSession({ record, ai, reservation, abandonedResponses, client, models, clock });
+  const modelsOf = (provider: AiBackend): ReadonlySet<string> | undefined =>
+    modelsOfSession(provider, rule, record.clientModel);
+  return new RealtimeSession({ record, reservation, abandonedResponses, client, modelsOf, clock });
 }
 
 /**
