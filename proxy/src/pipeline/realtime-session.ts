@@ -92,9 +92,9 @@ export class RealtimeSession {
   }
 
   /** Called before `join`. @param ai the provider that has switched. */
-  onSwitched(ai: AiBackend): void {
+  onSwitched(ai: AiBackend | undefined): void {
     this.#ai = ai;
-    this.#input.models = this.#options.modelsOf(ai);
+    this.#input.models = ai && this.#options.modelsOf(ai);
   }
 
   /**

@@ -313,12 +313,11 @@ export class Forwarding implements RelayOwner, TrailerSelection {
   /** The timeouts of a rule apply to responses. A switched connection lasts as long as it is used. */
   onSwitched(): void {
     const { deadline, failover, session } = this.#options;
-    const { ai } = this.#outgoing.target;
     deadline?.cancel();
     this.#timer?.cancel();
     this.#silenceTimer?.cancel();
     failover?.choice.onBegun();
-    if (ai !== undefined) session?.onSwitched(ai);
+    session?.onSwitched(this.#outgoing.target.ai);
   }
 
   onUpstreamFailure(failure: UpstreamFailure): void {
