@@ -10,34 +10,39 @@ export interface PromptText {
 }
 
 /** Members with texts of messages. */
-const textMembers = ["messages", "input", "instructions", "prompt", "suffix"];
-/** Members that the provider renders for the model, in an unknown form that is no longer than their JSON. */
-const schemaMembers = ["tools", "functions", "response_format", "text"];
+const textMembers: ReadonlySet<string> = new Set(["messages", "input", "instructions", "prompt", "suffix"]);
+/**
+ * Longer members may be rendered for the model, in an unknown form that is no longer than their JSON: tools, schemas, documents, and
+ * templates of the client.
+ */
+const maxSettingLength = 64;
 /** Members of parts that hold images, audio or files. */
 const mediaMembers: ReadonlySet<string> = new Set(["image_url", "url", "data", "file_data", "file_url", "result"]);
-/** Members of messages that are no text of the prompt. */
+/** Members of messages that are no text of the prompt, if they are short. */
 const labels: ReadonlySet<string> = new Set(["type", "id", "tool_call_id", "call_id", "status", "detail", "format"]);
 
 /** OpenAI documents 3 tokens for each message and 1 for its name (models before 2023-06: 4), and 3 before the response. */
 const tokensOfMessage = 4;
 const tokensOfResponse = 3;
 
-/** Reads a parsed body; undefined for one that is no object. It does not recurse, since clients choose the nesting. */
+/**
+ * Reads a parsed body; undefined for one that is no object. Messages are read without recursion, since clients choose the nesting; other
+ * members are rendered as JSON, which throws if they are nested too deep.
+ */
 export function promptTextOf(body: unknown): PromptText | undefined {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return undefined;
-  const members = new Map<string, unknown>(Object.entries(body));
+  const members: readonly (readonly [string, unknown])[] = Object.entries(body);
   const texts: string[] = [];
   let tokens = tokensOfResponse;
   let mediaBytes = 0;
   const pending: unknown[] = [];
-  for (const name of textMembers) {
-    const value = members.get(name);
+  for (const [name, value] of members) {
+    if (!textMembers.has(name)) {
+      if (!isSetting(value)) texts.push(JSON.stringify(value));
+      continue;
+    }
     if (Array.isArray(value)) tokens += tokensOfMessage * value.filter((each) => typeof each === "object").length;
     pending.push(value);
-  }
-  for (const name of schemaMembers) {
-    const value = members.get(name);
-    if (value !== undefined && value !== null) texts.push(JSON.stringify(value));
   }
   while (pending.length > 0) {
     const value = pending.pop();
@@ -49,11 +54,16 @@ export function promptTextOf(body: unknown): PromptText | undefined {
       for (const each of value) pending.push(each);
     } else if (typeof value === "object" && value !== null) {
       for (const [name, member] of Object.entries(value)) {
-        if (labels.has(name)) continue;
+        if (labels.has(name) && isSetting(member)) continue;
         if (typeof member === "string" && mediaMembers.has(name)) mediaBytes += Buffer.byteLength(member);
         else pending.push(member);
       }
     }
   }
   return { texts, tokens, mediaBytes };
+}
+
+/** Whether a value is too short to be a text of the prompt. */
+function isSetting(value: unknown): boolean {
+  return typeof value === "string" ? value.length <= maxSettingLength : typeof value !== "object" || value === null;
 }

@@ -38,14 +38,12 @@ export function serveTokens(port: TokenPort<FromTokenThread, ToTokenThread>): vo
   });
 }
 
-/** Returns undefined for a body that is no JSON object. */
+/** Returns undefined for a body that is no JSON object, or that cannot be counted, such as one that is nested too deep for a JSON text. */
 export function tokensOf(body: Uint8Array, count: CountWords): number | undefined {
-  let parsed: unknown;
   try {
-    parsed = JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
+    const prompt = promptTextOf(JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString()));
+    return prompt && countPrompt(prompt, count);
   } catch {
     return undefined;
   }
-  const prompt = promptTextOf(parsed);
-  return prompt && countPrompt(prompt, count);
 }

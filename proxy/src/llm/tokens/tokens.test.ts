@@ -62,6 +62,19 @@ describe("the prompt of a request", () => {
     expect({ ...prompt, texts: prompt?.texts.toSorted() }).toEqual(expected);
   });
 
+  test.each<[string, object, number]>([
+    ["a template of the client", { messages: [], chat_template: "x".repeat(400) }, 400],
+    ["documents", { messages: [], documents: [{ text: "x".repeat(400) }] }, 400],
+    ["a long id", { messages: [{ role: "tool", tool_call_id: "x".repeat(400) }] }, 400],
+    ["a label that is no text", { messages: [{ type: ["x".repeat(400)] }] }, 400],
+    ["but no short members", { messages: [{ role: "a", id: "b" }], model: "m", stream: true, user: "bob" }, 1],
+  ])("has %s", (_, body, characters) => {
+    const { texts = [] } = promptTextOf(body) ?? {};
+    const length = texts.reduce((sum, text) => sum + text.length, 0);
+    expect(length).toBeGreaterThanOrEqual(characters);
+    expect(length).toBeLessThan(characters + 20);
+  });
+
   test.each([null, 1, "text", [1]])("is none in %j", (body) => expect(promptTextOf(body)).toBeUndefined());
 
   test("may be nested as deep as JSON allows", () => {
@@ -128,6 +141,11 @@ describe("counting", () => {
       expect(cpuMs).toBeLessThan(5_000);
     }
   }, 60_000);
+
+  test("has no result for a body that cannot be rendered, which must not end the thread", async () => {
+    const deep = `{"messages":[],"tools":${'{"0":'.repeat(40_000)}1${"}".repeat(40_000)}}`;
+    expect(tokensOf(Buffer.from(deep), await loadEncoding("o200k_base"))).toBeUndefined();
+  });
 
   test.each(["", "[]", "{", '"a"'])("has no result for the body %j", async (body) => {
     expect(tokensOf(Buffer.from(body), await loadEncoding("o200k_base"))).toBeUndefined();
