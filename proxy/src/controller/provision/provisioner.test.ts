@@ -71,7 +71,7 @@ async function provisioning(
     }
   };
   void serve();
-  await vi.waitFor(() => expect(provisioner.isListed).toBe(true));
+  await vi.waitFor(() => expect(provisioner.isListed).toBe(true), { timeout: 20_000 });
   onChange.mockClear();
   return { provisioner, applied, bodies, concurrency, deleted, onChange };
 }
