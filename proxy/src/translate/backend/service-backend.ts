@@ -251,9 +251,14 @@ export function areWithinBudgets(
   return isSmall || isWithinBudgets(slices, services);
 }
 
+/** Infinite if the ports of a Service cannot be read, which is an error of this Service where it is used (`containment.ts`). */
 const mostPorts = memoised((services: ReadonlyMap<string, Service>): number => {
   let most = 0;
-  for (const { spec } of services.values()) most = Math.max(most, spec.ports.length);
+  try {
+    for (const { spec } of services.values()) most = Math.max(most, spec.ports.length);
+  } catch {
+    return Infinity;
+  }
   return most;
 });
 
