@@ -32,7 +32,8 @@ describeWith(["memcached"], "counters in memcached", (program) => {
     };
     const opening = openMemcacheStore(
       {
-        memcache: { servers, timeoutMs: 2_000 },
+        // A call of ten thousand steps takes seconds on a busy machine.
+        memcache: { servers, timeoutMs: 20_000 },
         ...{ jitterMaxSeconds: 0, clock: systemClock, random: Math.random, failsOpen: false },
         onError: () => undefined,
         ...more,
