@@ -125,4 +125,4 @@ test("tenants lose rights with their grants while objects are malformed, and a m
   );
   expect(seen.lost).toBeGreaterThan(5);
   expect(seen.kept).toBeGreaterThan(5);
-});
+}, 180_000);
