@@ -3,6 +3,7 @@
  * refer, and each needs a watch, which is a connection. Each namespace therefore has a quota of requests and of
  * watches. Objects beyond the quota are polled, and other namespaces are not affected.
  */
+import { ConcurrencyLimit } from "@gatewayproxy/runtime/concurrency-limit";
 
 /** Concurrent requests of one quota, without watches. */
 const maxRequests = 4;
@@ -41,23 +42,11 @@ export interface WatchQuotaMember {
 /** Creates a quota. */
 export function openWatchQuota(): WatchQuota {
   let members = 0;
-  let requests = 0;
   let watches = 0;
-  const waiting: (() => void)[] = [];
+  const requests = new ConcurrencyLimit(maxRequests);
 
   const member: Omit<WatchQuotaMember, "leave"> = {
-    async withRequest(act) {
-      if (requests >= maxRequests) await new Promise<void>((resolve) => waiting.push(resolve));
-      else requests++;
-      try {
-        return await act();
-      } finally {
-        // The next caller in the queue takes over.
-        const next = waiting.shift();
-        if (next === undefined) requests--;
-        else next();
-      }
-    },
+    withRequest: (act) => requests.run(act),
     async withWatch(act) {
       if (watches >= maxWatches) return false;
       watches++;

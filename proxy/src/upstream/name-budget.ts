@@ -2,6 +2,7 @@
  * Bounds the work and the memory for the names of backends. A tenant chooses the names, and its name servers choose their TTLs and
  * numbers of addresses, so those of a namespace have bounds in all.
  */
+import { ConcurrencyLimit } from "@gatewayproxy/runtime/concurrency-limit";
 
 /** Bounds of the TTL. */
 const shortestTtlMs = 1_000;
@@ -25,10 +26,7 @@ const maxConcurrent = 32;
 /** The names of a namespace. */
 interface NamesOfNamespace {
   count: number;
-  /** Names that are being resolved. */
-  resolving: number;
-  /** In the order of their turns. */
-  readonly waiting: Set<() => void>;
+  readonly queries: ConcurrencyLimit;
 }
 
 /** The names of one worker, by the namespaces of their backends. */
@@ -48,21 +46,10 @@ export class NameBudget {
 
   /** Runs `resolve` when it is the turn of a name of the namespace. */
   async inTurn<Result>(namespace: string, resolve: () => Promise<Result>): Promise<Result> {
-    const names = this.#of(namespace);
-    if (names.resolving < maxConcurrent) names.resolving++;
-    else await new Promise<void>((start) => names.waiting.add(start));
     try {
-      return await resolve();
+      return await this.#of(namespace).queries.run(resolve);
     } finally {
-      // The next one takes over.
-      const [next] = names.waiting;
-      if (next === undefined) {
-        names.resolving--;
-        this.#forgetUnused(namespace);
-      } else {
-        names.waiting.delete(next);
-        next();
-      }
+      this.#forgetUnused(namespace);
     }
   }
 
@@ -83,13 +70,13 @@ export class NameBudget {
   }
 
   #of(namespace: string): NamesOfNamespace {
-    const known = this.#names.get(namespace) ?? { count: 0, resolving: 0, waiting: new Set() };
+    const known = this.#names.get(namespace) ?? { count: 0, queries: new ConcurrencyLimit(maxConcurrent) };
     this.#names.set(namespace, known);
     return known;
   }
 
   #forgetUnused(namespace: string): void {
-    const { count, resolving } = this.#of(namespace);
-    if (count === 0 && resolving === 0) this.#names.delete(namespace);
+    const { count, queries } = this.#of(namespace);
+    if (count === 0 && queries.isIdle) this.#names.delete(namespace);
   }
 }
