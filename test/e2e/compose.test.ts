@@ -209,7 +209,7 @@ describe("docker-compose-example.yml", () => {
     return found;
   }
 
-  /** The number of requests that Envoy has allowed because the service had not responded within Envoy's timeout of 20 ms. */
+  /** The number of requests that Envoy has allowed because the service failed, or did not respond within Envoy's timeout of 20 ms. */
   async function allowedByFailures(): Promise<number> {
     const admin = await composition.port("envoy-proxy", 8001);
     const { body } = await send({ port: admin, path: "/stats?filter=failure_mode_allowed" });
@@ -269,10 +269,11 @@ describe("docker-compose-example.yml", () => {
 
   test("a Redis outage restarts nothing, and Envoy's limits return with Redis", async () => {
     const header = { path: "/header", headers: { foo: "outage" } };
-    const before = await composition.life("ratelimit");
+    const [before, allowed] = [await composition.life("ratelimit"), await allowedByFailures()];
     await composition.stop("redis");
     // Envoy's setting failure_mode_deny: false.
     for (let i = 0; i < 5; i++) expect((await send({ port, ...header })).status).toBe(200);
+    expect(await allowedByFailures()).toBe(allowed + 5);
     const health = await send({ port: await composition.port("ratelimit", 8080), path: "/healthcheck" });
     expect(health.status).toBe(200);
     expect(await composition.logs("ratelimit")).toContain("store fails");

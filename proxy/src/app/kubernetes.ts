@@ -56,7 +56,7 @@ export async function openKubernetes(options: KubernetesOptions): Promise<Result
     log,
     select: (resources) => selectResources(gateway, resources),
     keepsStatus: false,
-    publish: ({ resources, problems, kept, rejected, unreadable, crowded = new Set() }) =>
+    publish: ({ resources, problems, kept, rejected, unreadable, crowded }) =>
       publish({
         ...{ resources, problems, kept, rejected },
         inForce: new Map(),

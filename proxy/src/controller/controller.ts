@@ -93,8 +93,8 @@ export class Controller {
   readonly #election: LeaderElection;
   readonly #changes: Coalescer;
   #configuration: KubernetesConfiguration | undefined;
-  /** The last plan, and the configuration from which it was computed. */
   readonly #inputs = new PlanInputs();
+  /** The last plan, and the input from which it was computed. */
   #planned: { readonly plan: Plan; readonly from: PlanInput } | undefined;
   /** The errors of the last provisioning. */
   #errors: ProvisionErrors = noProvisionErrors;

@@ -33,7 +33,7 @@ export interface WorkloadErrors {
 /** The maximum of `GatewayStatus.addresses` in the CRD. */
 const maxAddresses = 16;
 
-/** The maximum of ready proxies that are counted. Who may write EndpointSlices can make more of them than there are pods. */
+/** The maximum of ready proxies that are counted: EndpointSlices that a user has written may have more endpoints than there are pods. */
 const maxPods = 1_000;
 
 /**

@@ -11,7 +11,7 @@ import { planOf } from "./testing/tenant-rights.ts";
 const clusters = clusterOf({ attaches: true, grants: true });
 
 const inputOf = (objects: readonly Resource[]) => ({
-  ...{ resources: resourceSet(objects), rejected: [], unreadable: new Set<string>() },
+  ...{ resources: resourceSet(objects), rejected: [], unreadable: new Set<string>(), crowded: new Set<string>() },
 });
 
 /** Returns the input for a configuration after another one. */

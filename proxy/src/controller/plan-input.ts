@@ -34,7 +34,7 @@ export class PlanInputs {
       kindsOf(resources).every((kind) => resources[kind] === last.input.resources[kind]) &&
       isDeepStrictEqual([unreadable, crowded], [last.input.unreadable, last.input.crowded]) &&
       (yield* areEqual(rejected, last.input.rejected));
-    const input = isSame ? last.input : { resources, rejected, unreadable, ...(crowded !== undefined && { crowded }) };
+    const input = isSame ? last.input : { resources, rejected, unreadable, crowded };
     this.#last = { input, from: configuration.resources };
     return input;
   }

@@ -440,7 +440,7 @@ spec: {parentRefs: [{name: web}], rules: [{backendRefs: [{name: s, port: 80}]}]}
   };
   setImmediate(count);
   let nowMs = 0;
-  const known = { resources, rejected: [], unreadable: new Set<string>() };
+  const known = { resources, rejected: [], unreadable: new Set<string>(), crowded: new Set<string>() };
   // With this clock every step takes longer than a time slice.
   const planned = await runInSlices(planFor(known, defaults, noCredentials), { nowMs: () => (nowMs += 100) });
   isOver = true;

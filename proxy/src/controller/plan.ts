@@ -149,7 +149,7 @@ function* planOf(
     refusedPolicies: defaults.refusedPolicies,
     keepsCounters: (gateway) => hasVolumes(allParameters(gateway, resources)),
     unreadable,
-    ...(crowded !== undefined && { crowded }),
+    crowded,
     before,
   });
   const statuses = withRejected(translated, rejected);

@@ -59,7 +59,7 @@ function resourcesOf(text: string): ResourceSet {
 }
 
 const planOf = (resources: ResourceSet, before: ValidCredentials): Plan =>
-  runToEnd(planFor({ resources, rejected: [], unreadable: new Set() }, proxyDefaults, before));
+  runToEnd(planFor({ resources, rejected: [], unreadable: new Set(), crowded: new Set() }, proxyDefaults, before));
 
 /** The resources with the statuses of a plan, as the API server returns them. */
 function withStatuses(resources: ResourceSet, { statuses }: Plan): ResourceSet {

@@ -79,7 +79,7 @@ export class Families<Item, Value> {
       for (const name of member.names) {
         if (searched.has(name)) continue;
         searched.add(name);
-        // All others with the name are of one family. Who gets the name later is a changed member, too.
+        // All others with the name are of one family. A member that gets the name later is a changed one, too.
         for (const { family } of this.#byName.get(name) ?? []) {
           if (family === undefined) continue;
           removed.add(family);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ConcurrencyLimit } from "./concurrency-limit.ts";
 
-/** Works that end when they are told to, and the order in which they have started. */
+/** Works that end by a call, and the order in which they have started. */
 function startWorks(limit: ConcurrencyLimit, count: number) {
   const started: number[] = [];
   const works = Array.from({ length: count }, (_, number) => {

@@ -192,7 +192,9 @@ class MeasuredController {
   async change(stages: Stages): Promise<void> {
     const resources = stages.measure("controller: list", () => this.watched.resources);
     const input = stages.measure("controller: input", () =>
-      runToEnd(this.#inputs.next({ resources, rejected: [], unreadable: new Set<string>() })),
+      runToEnd(
+        this.#inputs.next({ resources, rejected: [], unreadable: new Set<string>(), crowded: new Set<string>() }),
+      ),
     );
     const plan = stages.measure("controller: plan", () => runToEnd(planFor(input, proxyDefaults, this.#credentials)));
     this.#credentials = plan.credentials;

@@ -119,7 +119,7 @@ const statuses: readonly Product[] = [
 test.each(statuses)("the statuses for %s (%i) and %s (%i) take the sum of their times", (...product) => {
   expectSum(product, (objects) => {
     const resources = read([gatewayClass, ...objects]);
-    const input = { resources, rejected: [], unreadable: new Set<string>() };
+    const input = { resources, rejected: [], unreadable: new Set<string>(), crowded: new Set<string>() };
     const plan = runToEnd(planFor(input, proxyDefaults, noCredentials));
     const serviceOf = (of: Gateway) => ({
       metadata: { namespace: of.metadata.namespace, name: `${of.metadata.name}-gateway-proxy` },
@@ -132,7 +132,9 @@ test.each(plans)("a plan for %s (%i) and %s (%i) takes the sum of their times", 
   expectSum(product, (objects) => {
     const resources = read([gatewayClass, ...objects]);
     return processorMs(() =>
-      runToEnd(planFor({ resources, rejected: [], unreadable: new Set() }, proxyDefaults, noCredentials)),
+      runToEnd(
+        planFor({ resources, rejected: [], unreadable: new Set(), crowded: new Set() }, proxyDefaults, noCredentials),
+      ),
     );
   });
 });

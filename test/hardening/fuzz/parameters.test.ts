@@ -44,7 +44,9 @@ fuzz("parameters", {
   check(configMap) {
     const plan = () => {
       const resources = resourceSet([...owners, configMap].map(read));
-      return runToEnd(planFor({ resources, rejected: [], unreadable: new Set() }, proxyDefaults, noCredentials));
+      return runToEnd(
+        planFor({ resources, rejected: [], unreadable: new Set(), crowded: new Set() }, proxyDefaults, noCredentials),
+      );
     };
     // An object that makes it throw is left out, and reported.
     expect(plan().culprits).toEqual([]);

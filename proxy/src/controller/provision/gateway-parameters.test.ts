@@ -50,7 +50,9 @@ function planWith(
   const text = objects.map((each) => JSON.stringify(each)).join("\n---\n");
   const { resources, problems } = parseManifests([{ path: "a.yaml", text }]);
   if (problems.length > 0) throw new Error(JSON.stringify(problems));
-  const plan = runToEnd(planFor({ resources, rejected: [], unreadable: new Set() }, defaults, noCredentials));
+  const plan = runToEnd(
+    planFor({ resources, rejected: [], unreadable: new Set(), crowded: new Set() }, defaults, noCredentials),
+  );
   const accepted = plan.statuses.gateways[0]?.conditions.find(({ type }) => type === "Accepted");
   const body = (kind: string) => plan.provision.desired.find((each) => each.kind === kind)?.body;
   return { accepted, body, statuses: plan.statuses };

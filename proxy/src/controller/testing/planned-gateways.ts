@@ -46,4 +46,4 @@ export function resourcesOf(...manifests: readonly string[]): ResourceSet {
 
 /** Returns the plan for resources with the defaults of `proxy-defaults.ts`. */
 export const plan = (resources: ResourceSet, rejected: readonly RejectedResource[] = []): Plan =>
-  runToEnd(planFor({ resources, rejected, unreadable: new Set() }, proxyDefaults, noCredentials));
+  runToEnd(planFor({ resources, rejected, unreadable: new Set(), crowded: new Set() }, proxyDefaults, noCredentials));

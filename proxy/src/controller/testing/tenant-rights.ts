@@ -13,7 +13,7 @@ const defaults: ProxyDefaults = { ...proxyDefaults, hasNetworkPolicy: true };
 
 export function planOf(objects: readonly Resource[], before = noCredentials) {
   const resources = resourceSet(objects);
-  return runToEnd(planFor({ resources, rejected: [], unreadable: new Set() }, defaults, before));
+  return runToEnd(planFor({ resources, rejected: [], unreadable: new Set(), crowded: new Set() }, defaults, before));
 }
 
 /** Returns the desired objects of a tenant's Gateways, including roles of Gateways that are not served now. */

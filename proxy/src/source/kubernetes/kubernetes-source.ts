@@ -39,8 +39,8 @@ export interface KubernetesConfiguration {
   readonly rejected: readonly RejectedResource[];
   /** Secrets and ConfigMaps that resources refer to and that this process may not read. */
   readonly unreadable: ReadonlySet<ResourceKey>;
-  /** As `Selection.crowded`; absent: none. */
-  readonly crowded?: ReadonlySet<string>;
+  /** As `Selection.crowded`. */
+  readonly crowded: ReadonlySet<string>;
   /** Kinds that this process may not read, so that it does not know whether objects exist. */
   readonly forbiddenKinds: readonly WholeKind[];
 }
@@ -186,7 +186,7 @@ class Source implements KubernetesSource {
     const {
       resources: selected,
       named,
-      crowded,
+      crowded = new Set<string>(),
       selections = [],
       rejected = [],
       concerns = () => true,
@@ -215,7 +215,7 @@ class Source implements KubernetesSource {
       ),
       rejected: faulty.flatMap(({ rejected }) => rejected ?? []),
       unreadable: this.#unreadable(),
-      ...(crowded !== undefined && { crowded }),
+      crowded,
       forbiddenKinds: [...this.#whole].flatMap(([kind, { state }]) => (state.kind === "forbidden" ? [kind] : [])),
     };
     this.#publish(configuration);

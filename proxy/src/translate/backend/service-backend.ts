@@ -239,6 +239,12 @@ export function newServiceBudgets(): ServiceBudgets {
   return { endpointBudget: new FairBudget(maxEndpointsOfAll), scanBudget: new FairBudget(maxEntriesOfAll) };
 }
 
+/** The endpoints and entries of slices that are read. */
+interface Demand {
+  readonly endpoints: number;
+  readonly entries: number;
+}
+
 /** Whether all ports of all Services together are within the budgets. */
 export function areWithinBudgets(
   slices: ReadonlyMap<string, readonly EndpointSlice[]>,
@@ -263,7 +269,7 @@ const mostPorts = memoised((services: ReadonlyMap<string, Service>): number => {
 });
 
 /** The sum of the maximum demands of a port of each Service, by its slices. */
-const demandOfAll = derived<readonly EndpointSlice[], { readonly endpoints: number; readonly entries: number }>(
+const demandOfAll = derived<readonly EndpointSlice[], Demand>(
   (all) => sumOf(all),
   (before, { removed, added }) => {
     const [less, more] = [sumOf(removed), sumOf(added)];
@@ -274,7 +280,7 @@ const demandOfAll = derived<readonly EndpointSlice[], { readonly endpoints: numb
   },
 );
 
-function sumOf(all: readonly (readonly EndpointSlice[])[]): { readonly endpoints: number; readonly entries: number } {
+function sumOf(all: readonly (readonly EndpointSlice[])[]): Demand {
   let [endpoints, entries] = [0, 0];
   for (const slices of all) {
     const wanted = wantedOf(slices);
@@ -301,7 +307,7 @@ const isWithinBudgets = memoisedWith(
 export const noSlices: readonly EndpointSlice[] = [];
 
 /** Returns the maximum demand of a port of a Service with these slices. */
-export const wantedOf = memoised((slices: readonly EndpointSlice[]) => {
+export const wantedOf = memoised((slices: readonly EndpointSlice[]): Demand => {
   const endpoints = slices.reduce((sum, slice) => sum + slice.endpoints.length, 0);
   // The slices are read twice if no endpoint is ready.
   return { endpoints: Math.min(endpoints, maxEndpoints), entries: 2 * (slices.length + endpoints) };
