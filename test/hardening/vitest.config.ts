@@ -15,8 +15,8 @@ export default defineConfig({
     env: { HARDENING_SECONDS: seconds },
     // Each file measures its own processes: other files at the same time would distort the values.
     fileParallelism: false,
-    testTimeout: 60_000 + 2_000 * Number(seconds),
-    hookTimeout: 60_000,
+    testTimeout: 300_000 + 2_000 * Number(seconds),
+    hookTimeout: 120_000,
     // Seeds and counts of cases are part of the output.
     disableConsoleIntercept: true,
     expect: expectOptions,

@@ -59,10 +59,19 @@ async function nextEnded(gateway: TestGateway) {
   return gateway.records[0];
 }
 
+function requestsOf(gateway: TestGateway) {
+  const [listener] = gateway.dataPlane.tasks();
+  return listener?.children.flatMap(({ children }) => children) ?? [];
+}
+
 /** The number of requests in progress. */
 function inProgress(gateway: TestGateway): number {
-  const [listener] = gateway.dataPlane.tasks();
-  return listener?.children.flatMap(({ children }) => children).length ?? 0;
+  return requestsOf(gateway).length;
+}
+
+/** Resolves when the response of the only request has begun: before that, an advance of the clock ends it otherwise. */
+async function responseBegun(gateway: TestGateway): Promise<void> {
+  await expect.poll(() => requestsOf(gateway).map(({ detail }) => detail?.["status"])).toEqual([200]);
 }
 
 describe("a client that stops reading its response", () => {
@@ -70,6 +79,7 @@ describe("a client that stops reading its response", () => {
     const backend = await endlessBackend();
     const gateway = await serve(backend.port);
     const socket = openSocket(gateway, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    await responseBegun(gateway);
     expect(await nextEnded(gateway)).toMatchObject({ status: 200, reason: "StreamIdleTimeout" });
     await expect.poll(backend.broken).toBe(1);
     socket.resume();
@@ -83,6 +93,7 @@ describe("a client that stops reading its response", () => {
     const noWindow = Buffer.from([0, 4, 0, 0, 0, 0]);
     client.socket.write(frame(frameType.settings, 0, 0, noWindow));
     client.socket.write(frame(frameType.headers, endStream | endHeaders, 1, rootRequest));
+    await responseBegun(gateway);
     expect(await nextEnded(gateway)).toMatchObject({ status: 200, reason: "StreamIdleTimeout" });
     const resets = () => framesOf(client.received()).filter(({ type }) => type === frameType.rstStream);
     await expect.poll(() => resets().map(({ stream }) => stream)).toEqual([1]);
@@ -101,6 +112,7 @@ describe("a client that stops reading its response", () => {
     client.socket.write(frame(frameType.settings, 0, 0, wide));
     client.socket.write(frame(frameType.windowUpdate, 0, 0, Buffer.from([0x7f, 0, 0, 0])));
     client.socket.write(frame(frameType.headers, endStream | endHeaders, 1, rootRequest));
+    await responseBegun(gateway);
     expect(await nextEnded(gateway)).toMatchObject({ status: 200, reason: "StreamIdleTimeout" });
     await expect.poll(backend.broken).toBe(1);
   });

@@ -22,13 +22,19 @@ export class ObjectErrors extends Error {
 export const itself = (object: Resource): Resource => object;
 
 /** The number of objects in a step. Most are quick, and a step costs as much as a quick one. */
-const objectsPerStep = 8;
+const quickObjectsPerStep = 8;
 
-/** A step for a few objects. @throws `ObjectErrors` after the last object. */
+/**
+ * A step for a few objects.
+ *
+ * @param objectsPerStep 1 for a computation that takes long for some objects.
+ * @throws `ObjectErrors` after the last object.
+ */
 export function* eachObject<Item, Value>(
   items: Iterable<Item>,
   objectOf: (item: Item) => Resource,
   compute: (item: Item) => Value,
+  objectsPerStep = quickObjectsPerStep,
 ): Steps<Value[]> {
   const values: Value[] = [];
   const errors = new Map<Resource, unknown>();

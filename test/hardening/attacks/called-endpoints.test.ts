@@ -4,7 +4,6 @@ import type { KubeObject } from "../../../proxy/src/kube/object.ts";
 import { freePort } from "../../support/free-port.ts";
 import { programFile } from "../../support/program-file.ts";
 import { startObjectApiServer } from "../../support/object-api-server.ts";
-import { slowness } from "../support/relative-cost.ts";
 import { startWatched } from "../support/watched-process.ts";
 
 const maxGrowthBytes = 64 * 1024 * 1024;
@@ -93,5 +92,5 @@ test("100,000 endpoints of one namespace take at most 64 MiB of a proxy, and no 
   await called(`10.${services - 1}.0.250`);
   expect((await proxy.heapBytes()) - before).toBeLessThan(maxGrowthBytes);
   expect(proxy.hasEnded(), proxy.output()).toBe(false);
-  expect(await proxy.longestHeldMs()).toBeLessThan(maxHeldMs * slowness());
-}, 240_000);
+  expect(await proxy.longestHeldMs()).toBeLessThan(maxHeldMs);
+}, 300_000);

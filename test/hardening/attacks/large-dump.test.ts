@@ -8,7 +8,6 @@ import { freePort } from "../../support/free-port.ts";
 import { programFile } from "../../support/program-file.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../../support/gateway.ts";
 import { startObjectApiServer } from "../../support/object-api-server.ts";
-import { slowness } from "../support/relative-cost.ts";
 import { startWatched } from "../support/watched-process.ts";
 
 const mainFile = programFile("proxy", "proxy");
@@ -47,8 +46,8 @@ test("a dump of 5,000 routes is built and sent in turns of the event loop", asyn
   await proxy.longestHeldMs();
   const text = await dump();
   expect((JSON.parse(text) as { routes: unknown[] }).routes).toHaveLength(routes);
-  expect(await proxy.longestHeldMs()).toBeLessThan(maxHeldMs * slowness());
-}, 180_000);
+  expect(await proxy.longestHeldMs()).toBeLessThan(maxHeldMs);
+}, 300_000);
 
 const gatewayApi = "gateway.networking.k8s.io/v1";
 const services = 100;
@@ -109,5 +108,5 @@ test("a dump of 100,000 endpoints is collected from the workers in turns of the 
   await proxy.longestHeldMs();
   const text = await dumpOf(adminPort);
   expect(text.split('"address":').length - 1).toBeGreaterThanOrEqual(services * endpointsOfService);
-  expect(await proxy.longestHeldMs()).toBeLessThan(maxHeldMs * slowness());
-}, 180_000);
+  expect(await proxy.longestHeldMs()).toBeLessThan(maxHeldMs);
+}, 300_000);

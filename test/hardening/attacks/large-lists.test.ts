@@ -3,7 +3,6 @@ import { expect, test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
 import { startObjectApiServer } from "../../support/object-api-server.ts";
 import { programFile } from "../../support/program-file.ts";
-import { slowness } from "../support/relative-cost.ts";
 import { startWatched } from "../support/watched-process.ts";
 
 const maxHeldMs = 100;
@@ -47,7 +46,7 @@ test("100 EndpointSlices of 0.7 MB are listed in turns of the event loop", async
     const rules = [{ name: `mark${mark}`, backendRefs: [{ name: `s${slices - 1}`, port: 80 }] }];
     api.put(routes, object(gatewayApi, "HTTPRoute", "marker", { spec: { parentRefs: [{ name: "web" }], rules } }));
     const status = () => JSON.stringify(api.get(routes, "crowd", "marker")?.["status"] ?? "");
-    await expect.poll(status, { timeout: 60_000 }).toContain(reason);
+    await expect.poll(status, { timeout: 120_000 }).toContain(reason);
   };
   await routed(1, "BackendNotFound");
   await controller.longestHeldMs();
@@ -59,5 +58,5 @@ test("100 EndpointSlices of 0.7 MB are listed in turns of the event loop", async
   api.put("/api/v1/services", object("v1", "Service", `s${slices - 1}`, service));
   await routed(2, "ForbiddenAddress");
   expect(controller.hasEnded(), controller.output()).toBe(false);
-  expect(await controller.longestHeldMs()).toBeLessThan(maxHeldMs * slowness());
-}, 180_000);
+  expect(await controller.longestHeldMs()).toBeLessThan(maxHeldMs);
+}, 300_000);

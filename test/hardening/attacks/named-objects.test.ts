@@ -6,7 +6,6 @@ import { expect, test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
 import { startObjectApiServer } from "../../support/object-api-server.ts";
 import { programFile } from "../../support/program-file.ts";
-import { slowness } from "../support/relative-cost.ts";
 import { times } from "../support/tenant-objects.ts";
 import { startWatched } from "../support/watched-process.ts";
 
@@ -47,7 +46,7 @@ test("500 Gateways with 256 Secrets each", async () => {
   const served = async (name: string): Promise<void> => {
     api.put(gateways, gateway("other", name, [http]));
     const status = () => JSON.stringify(api.get(gateways, "other", name)?.["status"] ?? "");
-    await expect.poll(status, { timeout: 60_000 }).toContain("Programmed");
+    await expect.poll(status, { timeout: 120_000 }).toContain("Programmed");
   };
   await served("before");
   const before = await controller.heapBytes();
@@ -59,6 +58,6 @@ test("500 Gateways with 256 Secrets each", async () => {
   }
   await served("after");
   expect(controller.hasEnded(), controller.output()).toBe(false);
-  expect(await controller.longestHeldMs()).toBeLessThan(maxHeldMs * slowness());
+  expect(await controller.longestHeldMs()).toBeLessThan(maxHeldMs);
   expect((await controller.heapBytes()) - before).toBeLessThan(maxGrowthBytes);
-}, 180_000);
+}, 300_000);

@@ -50,7 +50,7 @@ export function fuzz<Case extends FuzzCase>(
       await check(JSON.parse(readFileSync(join(folder, file), "utf8")) as Case);
     });
 
-    test("random cases", { timeout: 60_000 + 2_000 * (hardeningSeconds ?? 0) }, async () => {
+    test("random cases", { timeout: 300_000 + 2_000 * (hardeningSeconds ?? 0) }, async () => {
       await prepare?.();
       const startedMs = performance.now();
       const property = fc.asyncProperty(arbitrary, async (value) => check(value));

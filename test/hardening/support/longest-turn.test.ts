@@ -2,16 +2,18 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import { longestTurnMs, StepTimes } from "./longest-turn.ts";
+import { slowness } from "./relative-cost.ts";
 
 const busyMs = 60;
 
-/** Computes for more than `busyMs`, and hardly allocates. */
+/** Computes for more than `busyMs` of `StepTimes`, and hardly allocates. */
 function compute(): number {
+  const enoughMs = 2 * busyMs * slowness();
   const before = process.threadCpuUsage();
   for (let sum = 1; ; ) {
     for (let at = 0; at < 1_000_000; at++) sum = Math.imul(sum, at | 1);
     const { user, system } = process.threadCpuUsage(before);
-    if ((user + system) / 1_000 > 2 * busyMs) return sum;
+    if ((user + system) / 1_000 > enoughMs) return sum;
   }
 }
 

@@ -1,27 +1,31 @@
 /** Measures how long work that is done in steps blocks its thread. */
 import { type PerformanceEntry, PerformanceObserver } from "node:perf_hooks";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { slowness } from "./relative-cost.ts";
 
 /** A step of work, in milliseconds. */
 interface Step {
   readonly startMs: number;
   readonly endMs: number;
   readonly cpuMs: number;
+  readonly slowness: number;
 }
 
 /** Shorter steps are not kept. */
 const longStepMs = 5;
 
 /**
- * The durations of steps of work in this thread, in milliseconds of the processor. Garbage collections do not count: any
- * allocation may start one, and its length follows from the whole heap.
+ * The durations of steps of work in this thread, in milliseconds of the CPU of a core of 2026 (`slowness`). Garbage
+ * collections do not count: any allocation may start one, and its length follows from the whole heap.
  */
 export class StepTimes {
-  readonly #collections: PerformanceEntry[] = [];
+  #collections: PerformanceEntry[] = [];
   readonly #observer = new PerformanceObserver((list) => this.#collections.push(...list.getEntries()));
-  readonly #longSteps: Step[] = [];
+  #longSteps: Step[] = [];
 
   constructor() {
+    // The first call compiles its loop, which would block a step.
+    slowness();
     this.#observer.observe({ entryTypes: ["gc"] });
   }
 
@@ -31,22 +35,31 @@ export class StepTimes {
     return () => {
       const { user, system } = process.threadCpuUsage(before);
       const cpuMs = (user + system) / 1_000;
-      if (cpuMs >= longStepMs) this.#longSteps.push({ startMs, endMs: performance.now(), cpuMs });
+      const endMs = performance.now();
+      if (cpuMs >= longStepMs) this.#longSteps.push({ startMs, endMs, cpuMs, slowness: slowness() });
     };
   }
 
-  /** The longest of all steps; 0 if none took 5 ms. Ends the measurement. */
-  async longestMs(): Promise<number> {
+  /** The longest of the steps that have ended since the last call; 0 if none took 5 ms. */
+  async takeLongestMs(): Promise<number> {
     // Collections are reported in the next turn.
-    await nextTurn();
-    this.#collections.push(...this.#observer.takeRecords());
-    this.#observer.disconnect();
-    return Math.max(0, ...this.#longSteps.map((step) => step.cpuMs - this.#collectedMs(step)));
+    if (this.#longSteps.length > 0) await nextTurn();
+    const collections = [...this.#collections, ...this.#observer.takeRecords()];
+    const steps = this.#longSteps;
+    const takenMs = steps.at(-1)?.endMs ?? performance.now();
+    [this.#collections, this.#longSteps] = [collections.filter(({ startTime }) => startTime > takenMs), []];
+    const durations = steps.map(({ startMs, endMs, cpuMs, slowness }) => {
+      const within = collections.filter(({ startTime }) => startTime >= startMs && startTime <= endMs);
+      return (cpuMs - within.reduce((sum, { duration }) => sum + duration, 0)) / slowness;
+    });
+    return Math.max(0, ...durations);
   }
 
-  #collectedMs({ startMs, endMs }: Step): number {
-    const within = this.#collections.filter(({ startTime }) => startTime >= startMs && startTime <= endMs);
-    return within.reduce((sum, { duration }) => sum + duration, 0);
+  /** As `takeLongestMs`. Ends the measurement. */
+  async longestMs(): Promise<number> {
+    const longestMs = await this.takeLongestMs();
+    this.#observer.disconnect();
+    return longestMs;
   }
 }
 

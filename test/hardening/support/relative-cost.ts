@@ -22,12 +22,15 @@ function referenceLoop(): number {
 const usualReferenceMs = 0.3;
 
 let isWarm = false;
-let knownReferenceMs = Number.POSITIVE_INFINITY;
+
+function compileReference(): void {
+  for (let times = 0; times < 200 && !isWarm; times++) referenceLoop();
+  isWarm = true;
+}
 
 /** The time of `run` as a multiple of reading 10,000 characters. Ends early at a value below `enough`. */
 export function relativeCost(run: () => unknown, enough: number): number {
-  for (let times = 0; times < 200 && !isWarm; times++) referenceLoop();
-  isWarm = true;
+  compileReference();
   let [bestRun, bestReference] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
   const startedMs = performance.now();
   for (let turn = 1; turn <= maxTurns; turn++) {
@@ -35,7 +38,6 @@ export function relativeCost(run: () => unknown, enough: number): number {
     bestRun = Math.min(bestRun, elapsedMs(run));
     if (bestRun / bestReference < enough || performance.now() - startedMs > maxMs) break;
   }
-  knownReferenceMs = Math.min(knownReferenceMs, bestReference);
   return bestRun / bestReference;
 }
 
@@ -56,8 +58,16 @@ function elapsedMs(run: () => unknown): number {
   return Math.min(wallMs, Math.max(shortMs, (user + system) / 1_000));
 }
 
-/** The factor by which this machine is slower than the one of the bounds in milliseconds; 1 for a faster one. */
+/** Short enough to measure the speed of the moment, and enough for one run without an interruption. */
+const referenceRuns = 8;
+
+/**
+ * The factor by which this thread is slower at the moment than a core of 2026; 1 if it is faster. Takes some
+ * milliseconds. Other programs on the same core or its sibling can double the CPU time of the same work for minutes, so
+ * a duration is divided by the value of just after it.
+ */
 export function slowness(): number {
-  relativeCost(() => undefined, 0);
-  return Math.max(1, knownReferenceMs / usualReferenceMs);
+  compileReference();
+  const runs = Array.from({ length: referenceRuns }, () => elapsedMs(referenceLoop));
+  return Math.max(1, Math.min(...runs) / usualReferenceMs);
 }

@@ -20,7 +20,8 @@ export interface WatchedProcess {
   readonly output: () => string;
   readonly hasEnded: () => boolean;
   /**
-   * The longest CPU time for which one of its threads has blocked its event loop since the last call; 0 below 40 ms.
+   * The longest time, as in `StepTimes`, for which one of its threads has blocked its event loop since the last call; 0
+   * below 40 ms.
    */
   readonly longestHeldMs: () => Promise<number>;
   /** The heap of all threads together, after a garbage collection. */
@@ -72,7 +73,7 @@ export async function startWatched({ main, args, env, threads }: WatchedOptions)
     hasEnded,
     async longestHeldMs() {
       const all = await notes();
-      const held = all.slice(seen).map((note) => (note.kind === "held" ? note.cpuMs : 0));
+      const held = all.slice(seen).map((note) => (note.kind === "held" ? note.ms : 0));
       seen = all.length;
       return Math.max(0, ...held);
     },

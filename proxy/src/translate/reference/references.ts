@@ -19,6 +19,7 @@ import { selectedNames } from "./selected-secrets.ts";
 import {
   isConfigMap,
   maxReferencesOfNamespace,
+  type ListenerOwner,
   type Reference,
   reference,
   referencesOfOwner,
@@ -93,14 +94,14 @@ export function* namedWithinBound(
   const { ownershipOf, gateways: all, labelsOf, isPermitted } = indexResources(resources);
   const gateways = resources.Gateway.filter((gateway) => ownershipOf(gateway) === "ours");
   const bounded = new BoundedNames();
-  yield* eachObject(gateways, itself, (gateway) =>
-    bounded.add(gateway, readable(permittedReferents(referencesOfOwner(gateway), isPermitted))),
-  );
-  yield* eachObject(resources.ListenerSet, itself, (set) => {
+  const addOwner = (owner: ListenerOwner): void =>
+    bounded.add(owner, readable(permittedReferents(referencesOfOwner(owner), isPermitted)));
+  yield* eachObject(gateways, itself, addOwner, 1);
+  const isServed = (set: ListenerSet): boolean => {
     const gateway = all.get(parentOf(set) ?? "");
-    if (gateway === undefined || ownershipOf(gateway) !== "ours" || !allowsSet(gateway, set, labelsOf)) return;
-    bounded.add(set, readable(permittedReferents(referencesOfOwner(set), isPermitted)));
-  });
+    return gateway !== undefined && ownershipOf(gateway) === "ours" && allowsSet(gateway, set, labelsOf);
+  };
+  yield* eachObject(resources.ListenerSet, itself, (set) => (isServed(set) ? addOwner(set) : undefined), 1);
   for (const each of [...resources.BackendTLSPolicy, ...resources.Backend]) {
     bounded.add(
       each,
