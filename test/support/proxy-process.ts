@@ -45,6 +45,7 @@ export type LogLine = Readonly<Record<string, unknown>>;
  * @param env adds to the environment of this process.
  * @param cgroup folder of a control group that the process starts in.
  * @param main the program, if it is not the one of the sources.
+ * @param openFiles its limit of open files; absent: that of this process.
  */
 export async function spawnProxy(
   files: Readonly<Record<string, string>>,
@@ -52,11 +53,12 @@ export async function spawnProxy(
   env: Readonly<Record<string, string>> = {},
   cgroup?: string,
   main = mainFile,
+  openFiles?: number,
 ): Promise<ProxyProcess> {
   const directory = await mkdtemp(join(tmpdir(), "gatewayproxy-"));
   const write = (file: string, text: string): Promise<void> => writeFile(join(directory, file), text);
   await Promise.all(Object.entries(files).map(([file, text]) => write(file, text)));
-  return await spawnWith(["--config-dir", directory, ...args], directory, env, cgroup, main);
+  return await spawnWith(["--config-dir", directory, ...args], directory, env, cgroup, main, openFiles);
 }
 
 /** Starts the proxy on a cluster, for one Gateway; does not wait for it to be ready. `env` adds to the environment. */
@@ -77,6 +79,7 @@ async function spawnWith(
   env: Readonly<Record<string, string>>,
   cgroup?: string,
   main = mainFile,
+  openFiles?: number,
 ): Promise<ProxyProcess> {
   const addresses = [await freePort(), await freePort(), await freePort()].map((port) => `127.0.0.1:${port}`);
   const [stats = "", readiness = "", admin = ""] = addresses;
@@ -84,8 +87,12 @@ async function spawnWith(
   // A second worker takes as much processor time as half of the rest of a start.
   const workers = args.includes("--workers") ? [] : ["--workers", "1"];
   const command = [process.execPath, main, ...pages, ...workers, ...args];
-  const joining = ["/bin/sh", "-c", `echo $$ > ${cgroup}/cgroup.procs && exec "$0" "$@"`];
-  const [program = "", ...parameters] = cgroup === undefined ? command : [...joining, ...command];
+  const preparations = [
+    ...(cgroup === undefined ? [] : [`echo $$ > ${cgroup}/cgroup.procs`]),
+    ...(openFiles === undefined ? [] : [`ulimit -n ${openFiles}`]),
+  ];
+  const preparing = ["/bin/sh", "-c", [...preparations, 'exec "$0" "$@"'].join(" && ")];
+  const [program = "", ...parameters] = preparations.length === 0 ? command : [...preparing, ...command];
   const child = spawn(program, parameters, {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, ...env },

@@ -13,6 +13,7 @@ import { readBoot } from "@gatewayproxy/runtime/boot-time";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { type MetricTable, SeriesBound } from "@gatewayproxy/runtime/metrics";
 import { familiesOf, type HistogramKind, type MetricFamily } from "@gatewayproxy/runtime/metric-families";
+import { openFileLimit } from "@gatewayproxy/runtime/open-files";
 import { metricsPage } from "@gatewayproxy/runtime/metrics-page";
 import { watchProcess } from "@gatewayproxy/runtime/process-metrics";
 import { Readiness, type ShutdownOutcome, type ShutdownStep, shutDown } from "@gatewayproxy/runtime/lifecycle";
@@ -50,6 +51,7 @@ import type { WorkerTracing } from "./messages.ts";
 import { openPageServer, type Page } from "./page-server.ts";
 import { SavedCounters } from "./saved-counters.ts";
 import { exportsLog, type ProxySettings } from "./settings.ts";
+import { type SocketPlan, socketPlan } from "./socket-plan.ts";
 import { TraceWatches } from "./trace-watches.ts";
 import { WorkerPool, type WorkerPoolStart } from "./worker-pool.ts";
 
@@ -520,9 +522,13 @@ type SharedMemory = Pick<WorkerPoolStart, "counters" | "bodies" | "bodyMemoryByt
 /** Returns what every worker starts with. */
 function workerStart(options: ProxyOptions, memory: SharedMemory): WorkerPoolStart {
   const { settings } = options;
+  const sockets = socketPlan(openFileLimit(), settings.workers);
   return {
     ...memory,
-    clientMemory: clientMemoryOf((settings.maxClientMemory * 1024 * 1024) / settings.workers),
+    clientMemory: {
+      ...clientMemoryOf((settings.maxClientMemory * 1024 * 1024) / settings.workers),
+      sockets: sockets.connections,
+    },
     expectsProxyHeader: settings.proxyProtocol === "required",
     upgradeProtocols: settings.upgradeProtocols === "off" ? [] : settings.upgradeProtocols,
     requestRules: requestRules(settings),
@@ -530,11 +536,11 @@ function workerStart(options: ProxyOptions, memory: SharedMemory): WorkerPoolSta
     ipv6PrefixLength: settings.ipv6PrefixLength,
     streamIdleTimeoutMs: settings.streamIdleTimeout,
     contendedStreamIdleTimeoutMs: settings.contendedStreamIdleTimeout,
-    upstream: upstreamSettings(settings),
+    upstream: upstreamSettings(settings, sockets),
     streams: {
       tcpIdleTimeoutMs: settings.tcpIdleTimeout,
       udpIdleTimeoutMs: settings.udpIdleTimeout,
-      maxSessions: settings.maxUdpSessions,
+      maxSessions: Math.min(settings.maxUdpSessions, sockets.sessions),
     },
     abandonedResponses: abandonedResponses(settings),
     logFilter: renderLogFilter(settings.logLevel),
@@ -566,11 +572,11 @@ function abandonedResponses(settings: ProxySettings): AbandonedResponseSettings 
 }
 
 /** Returns the settings of upstreams. */
-function upstreamSettings(settings: ProxySettings): UpstreamSettings {
+function upstreamSettings(settings: ProxySettings, sockets: SocketPlan): UpstreamSettings {
   const { healthCheckInterval: intervalMs, healthCheckTimeout: timeoutMs, healthCheckPath: path } = settings;
   return {
-    maxConnections: settings.maxConnectionsPerEndpoint,
-    maxTunnels: settings.maxTunnelsPerEndpoint,
+    maxConnections: Math.min(settings.maxConnectionsPerEndpoint, sockets.toEndpoint),
+    maxTunnels: Math.min(settings.maxTunnelsPerEndpoint, sockets.tunnelsToEndpoint),
     maxRequests: settings.maxRequestsPerBackend,
     maxWaiting: settings.maxWaitingPerBackend,
     maxWaitMs: settings.maxWaitForConnection,

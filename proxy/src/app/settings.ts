@@ -251,7 +251,7 @@ export const proxySettings = {
     flag: "max-udp-sessions",
     env: "MAX_UDP_SESSIONS",
     default: String(defaultStreams.maxSessions),
-    help: "Maximum sessions of UDPRoutes in a worker, which serves all sessions of a port. Each has a socket. Beyond it, the client address with the most sessions loses its oldest one to an address with fewer (Shed). An IPv6 address counts as its network (--ipv6-prefix-length).",
+    help: "Maximum sessions of UDPRoutes in a worker, which serves all sessions of a port. Each has a socket. Beyond it, the client address with the most sessions loses its oldest one to an address with fewer (Shed). All sessions take at most an eighth of the limit of open files. An IPv6 address counts as its network (--ipv6-prefix-length).",
   },
   maxBodyMemory: {
     kind: integer(32, 65_536),
@@ -267,21 +267,21 @@ export const proxySettings = {
     env: "MAX_CLIENT_MEMORY",
     default: String(memory.clientBytes / 1024 / 1024),
     defaultText: "192 for each worker, 96 under a small memory limit",
-    help: "Maximum MiB for client connections and their requests, without bodies, divided equally between the workers. Connections use at most two thirds, and count 16 KiB each, 64 KiB with TLS: 96 MiB are 4,096 connections, or 1,024 with TLS. Beyond it, idle connections of the client addresses with the most connections are closed, otherwise their newest. Requests use what the open connections leave, at least a third. A request in progress counts 8.5 KiB plus its headers and 64 bytes per header; bytes that wait for a request or for its body count as they are: 192 MiB are 18,000 requests in progress with 20 headers each, such as 100 on each of 180 HTTP/2 connections. Beyond it, requests of the addresses that use the most are ended, with 503 (HeadMemoryFull) if no response has begun. An IPv6 address counts as its network (--ipv6-prefix-length).",
+    help: "Maximum MiB for client connections and their requests, without bodies, divided equally between the workers. Connections use at most two thirds, and count 16 KiB each, 64 KiB with TLS: 96 MiB are 4,096 connections, or 1,024 with TLS. Beyond it, idle connections of the client addresses with the most connections are closed, otherwise their newest. The same happens when the connections take half of the limit of open files. Requests use what the open connections leave, at least a third. A request in progress counts 8.5 KiB plus its headers and 64 bytes per header; bytes that wait for a request or for its body count as they are: 192 MiB are 18,000 requests in progress with 20 headers each, such as 100 on each of 180 HTTP/2 connections. Beyond it, requests of the addresses that use the most are ended, with 503 (HeadMemoryFull) if no response has begun. An IPv6 address counts as its network (--ipv6-prefix-length).",
   },
   maxConnectionsPerEndpoint: {
     kind: integer(1, 65_535),
     flag: "max-connections-per-endpoint",
     env: "MAX_CONNECTIONS_PER_ENDPOINT",
     default: String(defaultUpstream.maxConnections),
-    help: "Maximum connections of a worker to one endpoint; further requests wait for one. HTTP/2 carries up to 100 requests on each, HTTP/1.1 one.",
+    help: "Maximum connections of a worker to one endpoint, at most the share of the worker in an eighth of the limit of open files; further requests wait for one. HTTP/2 carries up to 100 requests on each, HTTP/1.1 one.",
   },
   maxTunnelsPerEndpoint: {
     kind: integer(1, 65_535),
     flag: "max-tunnels-per-endpoint",
     env: "MAX_TUNNELS_PER_ENDPOINT",
     default: String(defaultUpstream.maxConnections),
-    help: "Maximum requests to one endpoint and worker that ask to switch protocols (WebSocket) or have switched. Their connections do not count for --max-connections-per-endpoint. Beyond it, the oldest tunnel of the client address with the most of them is closed; a client that itself has the most gets a 503 (BackendOverloaded).",
+    help: "Maximum requests to one endpoint and worker that ask to switch protocols (WebSocket) or have switched. Their connections do not count for --max-connections-per-endpoint, and have a further eighth of the limit of open files. Beyond it, the oldest tunnel of the client address with the most of them is closed; a client that itself has the most gets a 503 (BackendOverloaded).",
   },
   maxRequestsPerBackend: {
     kind: integer(1, 2 ** 24),

@@ -1,5 +1,5 @@
 /**
- * Limits the memory of a worker that client connections and their requests use (`--max-client-memory`).
+ * Limits the memory of a worker that client connections and their requests use (`--max-client-memory`), and their sockets.
  *
  * Connections and requests have a budget each. A connection counts with the memory of an idle one, from accept to
  * close. A request counts with its own memory (`request-memory.ts`) from the moment that it is parsed until its stream
@@ -9,9 +9,9 @@
  *
  * Below the budgets there is no limit per client address, because a load balancer or an office is one address. When the
  * budget for connections is used up, idle connections of the addresses with the most connections are closed, or their
- * newest ones if none is idle. When the budget for requests is used up, the addresses with the most memory are reduced
- * to an equal level: first their idle connections are closed, which frees memory for requests, then their requests are
- * ended.
+ * newest ones if none is idle. The same happens when the sockets are used up. When the budget for requests is used up,
+ * the addresses with the most memory are reduced to an equal level: first their idle connections are closed, which frees
+ * memory for requests, then their requests are ended.
  */
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
@@ -31,6 +31,8 @@ export interface ClientMemory {
   readonly connectionBytes: number;
   /** Memory for requests only, for any number of open connections. */
   readonly requestBytes: number;
+  /** The most sockets of connections, with those of relayed ones to their backends; absent: any number. */
+  readonly sockets?: number;
 }
 
 /** Default of a worker without a memory limit. */
@@ -48,6 +50,9 @@ const unitBytes = 16 * 1024;
 const tlsUnits = 4;
 /** Added on a port with relayed connections, for the socket of the backend and the relay between both. */
 const relayUnits = 2;
+
+/** Of a relayed connection, with that to its backend. */
+const relayedSockets = 2;
 
 /** Additional connections that may wait for their PROXY protocol header, as a part of the budget. */
 const untoldPart = 1 / 32;
@@ -137,6 +142,7 @@ export class ClientConnection {
   readonly sinceMs: number;
   /** Its memory while idle, in units of 16 KiB. */
   readonly units: number;
+  readonly sockets: number;
   readonly #isRelayed: boolean;
   holder: Holder;
   #connection: Connection | undefined;
@@ -153,6 +159,7 @@ export class ClientConnection {
     this.socket = socket;
     this.sinceMs = sinceMs;
     this.units = (isTls ? tlsUnits : 1) + (isRelayed ? relayUnits : 0);
+    this.sockets = isRelayed ? relayedSockets : 1;
     this.#isRelayed = isRelayed;
     this.holder = holder;
   }
@@ -244,6 +251,7 @@ interface Holder {
 export class ClientConnections {
   readonly #options: ClientConnectionsOptions;
   readonly #maxUnits: number;
+  readonly #maxSockets: number;
   readonly #memoryBytes: number;
   readonly #arrivalsPerLook: number;
   /** Requests since the last count that their number caused. */
@@ -255,6 +263,7 @@ export class ClientConnections {
   readonly #byUnits: (Set<Holder> | undefined)[] = [];
   #most = 0;
   #units = 0;
+  #sockets = 0;
   #size = 0;
   /** Monotonic. */
   #nextIdleLookMs = 0;
@@ -271,7 +280,8 @@ export class ClientConnections {
 
   constructor(options: ClientConnectionsOptions) {
     this.#options = options;
-    const { connectionBytes, requestBytes } = options.memory;
+    const { connectionBytes, requestBytes, sockets = Number.POSITIVE_INFINITY } = options.memory;
+    this.#maxSockets = Math.min(sockets, Number.MAX_SAFE_INTEGER);
     this.#maxUnits = Math.max(1, Math.floor(connectionBytes / unitBytes));
     this.#memoryBytes = connectionBytes + requestBytes;
     this.#arrivalsPerLook = Math.ceil((this.#memoryBytes * arrivedPart) / inProgressBytes);
@@ -294,10 +304,10 @@ export class ClientConnections {
     const connection = new ClientConnection(socket, clock.monotonicMs(), kind, holder);
     this.#size++;
     this.#units += connection.units;
+    this.#sockets += connection.sockets;
     this.#join(connection, holder);
     if (kind.isRelayed) this.watch(connection);
-    const max = kind.isReported ? this.#maxUnits + Math.ceil(this.#maxUnits * untoldPart) : this.#maxUnits;
-    if (this.#units > max) this.#shed(connection);
+    if (this.#exceeds(kind.isReported ? untoldPart : 0)) this.#shed(connection);
     this.#lookSoon();
     return connection;
   }
@@ -307,7 +317,7 @@ export class ClientConnections {
     if (!connection.holder.connections.has(connection)) return;
     this.#leave(connection);
     this.#join(connection, this.#holderOf(client));
-    if (this.#units > this.#maxUnits) this.#shed(connection);
+    if (this.#exceeds()) this.#shed(connection);
   }
 
   /** Counts a request that has been parsed. Many of them cause a count of their memory in the next tick. */
@@ -332,6 +342,7 @@ export class ClientConnections {
     this.#leave(connection);
     this.#size--;
     this.#units -= connection.units;
+    this.#sockets -= connection.sockets;
   }
 
   /** Stops the timers. */
@@ -372,10 +383,16 @@ export class ClientConnections {
     while (this.#most > 0 && (this.#byUnits[this.#most]?.size ?? 0) === 0) this.#byUnits[this.#most--] = undefined;
   }
 
+  /** Whether the connections use more than the budget and a part of it. @param part may be negative. */
+  #exceeds(part = 0): boolean {
+    const [units, sockets] = [this.#maxUnits, this.#maxSockets];
+    return this.#units > units + Math.ceil(units * part) || this.#sockets > sockets + Math.ceil(sockets * part);
+  }
+
   /** Closes connections until the rest is within the budget. @param added the newest connection. */
   #shed(added: ClientConnection): void {
     if (this.#closeIdle(added)) return;
-    while (this.#units > this.#maxUnits) {
+    while (this.#exceeds()) {
       const [largest] = this.#byUnits[this.#most] ?? [];
       const newest = added.holder === largest ? added : lastOf(largest?.connections ?? []);
       if (newest === undefined) return;
@@ -397,13 +414,12 @@ export class ClientConnections {
       .sort((a, b) => b.units - a.units)
       .flatMap(({ connections }) => [...connections])
       .filter((each) => each !== added && !isBusy(each, busy));
-    const enough = this.#maxUnits - Math.floor(this.#maxUnits * batchPart);
     for (const connection of idle) {
-      if (this.#units <= enough) return true;
+      if (!this.#exceeds(-batchPart)) return true;
       this.#close(connection, "idle");
     }
     this.#nextIdleLookMs = nowMs + idleLookMs;
-    return this.#units <= this.#maxUnits;
+    return !this.#exceeds();
   }
 
   /** Returns the connections with a request in progress. */

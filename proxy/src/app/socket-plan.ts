@@ -1,0 +1,26 @@
+/**
+ * Divides the open files that a process may have among what clients can make it open. An eighth is left for the servers of operators,
+ * for calls of services, and for files. Without this, the sockets of one client could be all that the process has.
+ */
+
+/** The most sockets of each worker. Infinity: without a limit. */
+export interface SocketPlan {
+  /** Of connections of clients, and of relayed ones to their backends. */
+  readonly connections: number;
+  /** Of UDP sessions. */
+  readonly sessions: number;
+  /** Of requests to one endpoint. */
+  readonly toEndpoint: number;
+  /** Of tunnels to one endpoint. */
+  readonly tunnelsToEndpoint: number;
+}
+
+const connectionPart = 1 / 2;
+const otherPart = 1 / 8;
+
+/** @param openFiles of the process; undefined for no limit. */
+export function socketPlan(openFiles = Number.POSITIVE_INFINITY, workers = 1): SocketPlan {
+  const share = (part: number): number => Math.max(1, Math.floor((openFiles * part) / workers));
+  const other = share(otherPart);
+  return { connections: share(connectionPart), sessions: other, toEndpoint: other, tunnelsToEndpoint: other };
+}

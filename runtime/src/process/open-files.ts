@@ -1,0 +1,16 @@
+/** The limit of open files of this process: each socket is one. */
+import { readFileSync } from "node:fs";
+
+/** Returns the limit, to which Node has raised its soft limit at its start; undefined if the system has none, or does not say it. */
+export function openFileLimit(): number | undefined {
+  try {
+    const text = readFileSync("/proc/self/limits", "utf8");
+    const line = text.split("\n").find((each) => each.startsWith(linePrefix)) ?? "";
+    const limit = Number(line.slice(linePrefix.length).trim().split(" ")[0]);
+    return Number.isSafeInteger(limit) && limit > 0 ? limit : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const linePrefix = "Max open files";

@@ -1,0 +1,83 @@
+/** A process with a low limit of open files: the sockets of one client address do not use all of them up. */
+import { createSocket, type Socket as UdpSocket } from "node:dgram";
+import { once } from "node:events";
+import { get } from "node:http";
+import { connect, type Socket } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { respondWith, startBackend } from "../support/backend.ts";
+import { freePort } from "../support/free-port.ts";
+import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
+import { type ProxyProcess, startProxy } from "../support/proxy-process.ts";
+
+const openFiles = 512;
+
+interface Served {
+  readonly proxy: ProxyProcess;
+  readonly http: number;
+  readonly udp: number;
+}
+
+async function serve(): Promise<Served> {
+  const backend = await startBackend(respondWith(200, "ok"));
+  const echo = createSocket("udp4").bind(0, "127.0.0.1");
+  echo.on("message", (text, { port, address }) => echo.send(text, port, address));
+  await once(echo, "listening");
+  onTestFinished(() => void echo.close());
+  const [http, udp] = [await freePort(), await freePort()];
+  const reference = "backendRefs: [{ group: gatewayproxy.dev, kind: Backend, name: udp }]";
+  const text = manifests(
+    `${gatewayManifest(http)}    - { name: udp, protocol: UDP, port: ${udp} }\n`,
+    backendManifest("http", backend.port),
+    backendManifest("udp", echo.address().port),
+    routeManifest("http", [`backendRefs: [${backendRef("http")}]`]),
+    routeManifest("udp", [reference])
+      .replace("kind: HTTPRoute", "kind: UDPRoute")
+      .replace("name: web }", "name: web, sectionName: udp }"),
+  );
+  const args = ["--listen-address", "127.0.0.1", "--access-log", "off"];
+  const proxy = await startProxy({ "all.yaml": text }, args, {}, undefined, undefined, openFiles);
+  return { proxy, http, udp };
+}
+
+async function openFrom(localAddress: string, port: number): Promise<Socket> {
+  const socket = connect({ port, host: "127.0.0.1", localAddress }).on("error", () => undefined);
+  onTestFinished(() => void socket.destroy());
+  await once(socket, "connect").catch(() => undefined);
+  return socket;
+}
+
+async function statusFor(localAddress: string, port: number): Promise<number | undefined> {
+  const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
+  const request = get({ port, host: "127.0.0.1", localAddress, agent: false }, (response) => {
+    response.resume().once("end", () => resolve(response.statusCode));
+  });
+  request.once("error", reject);
+  return await promise;
+}
+
+test("connections of one address leave open files for others, and for the pages of operators", async () => {
+  const { proxy, http } = await serve();
+  const opened: Socket[] = [];
+  for (let at = 0; at < openFiles + 100; at++) opened.push(await openFrom("127.0.0.2", http));
+  expect(await statusFor("127.0.0.3", http)).toBe(200);
+  expect((await fetch(`${proxy.readiness}/healthz/ready`)).status).toBe(200);
+  expect((await fetch(`${proxy.stats}/metrics`)).status).toBe(200);
+  // Half of the open files are for connections of clients.
+  await expect.poll(() => opened.filter(({ closed }) => !closed).length).toBeLessThanOrEqual(openFiles / 2);
+});
+
+test("sessions of one address leave open files for others", async () => {
+  const { proxy, http, udp } = await serve();
+  const clients = await Promise.all(Array.from({ length: openFiles }, openUdp));
+  onTestFinished(() => clients.forEach((client) => client.close()));
+  for (const client of clients) client.send("hello", udp, "127.0.0.1");
+  const dropped = /^gateway_proxy_stream_datagrams_dropped_total\{.*reason="Shed"\} [1-9]/m;
+  await expect.poll(async () => await (await fetch(`${proxy.stats}/metrics`)).text()).toMatch(dropped);
+  expect(await statusFor("127.0.0.3", http)).toBe(200);
+});
+
+async function openUdp(): Promise<UdpSocket> {
+  const socket = createSocket("udp4").bind(0, "127.0.0.2");
+  await once(socket, "listening");
+  return socket;
+}
