@@ -1,10 +1,11 @@
 /** UDP listeners, end to end: sessions by client address and port, and their bounds. */
-import { createSocket, type Socket } from "node:dgram";
+import { createSocket, Socket } from "node:dgram";
 import { once } from "node:events";
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Backend, StreamRoute } from "../../proxy/src/ir/snapshot.ts";
 import {
+  connectionLimit,
   refTo,
   startStreams,
   type StreamGateway,
@@ -128,6 +129,51 @@ describe("a UDP listener", () => {
     client.send("x", gateway.port(9_000, "UDP"), "127.0.0.1");
     expect(await ended).toMatchObject([{ reason: "UpstreamConnectFailure" }]);
     expect(gateway.dataPlane.endpoints()).toMatchObject([{ consecutiveFailures: 1, pending: 0 }]);
+  });
+
+  test("drops a datagram that no endpoint can get, and counts it against none", async () => {
+    const backend = await named("a");
+    const bind = streamBind([streamListener("UDP", [udpRoute("r", [backend])])], { address: "::1" });
+    const gateway = await startStreams({ binds: [bind], backends: [backend] });
+    const port = gateway.dataPlane.portOf("::1", 9_000, "UDP") ?? 0;
+    const client = createSocket("udp6").bind(0, "::1");
+    await once(client, "listening");
+    onTestFinished(() => void client.close());
+    // Over IPv6 a datagram has up to 65,527 bytes, over IPv4 up to 65,507.
+    client.send(Buffer.alloc(65_520), port, "::1");
+    await until(() => gateway.dropped.length > 0 || gateway.records.length > 0);
+    expect(gateway.dropped).toEqual(["TooLarge"]);
+    expect(gateway.dataPlane.endpoints()).toMatchObject([{ consecutiveFailures: 0, pending: 1 }]);
+    const reply = once(client, "message") as Promise<[Buffer]>;
+    client.send("x", port, "::1");
+    expect((await reply)[0].toString()).toBe("a x");
+  });
+
+  test("relays datagrams from port 0, and drops the replies", async () => {
+    const backend = await named("a");
+    const bound = vi.spyOn(Socket.prototype, "bind");
+    const gateway = await start([udpRoute("r", [backend])], [backend]);
+    const listening = bound.mock.contexts.at(-1) as Socket | undefined;
+    bound.mockRestore();
+    // To send from port 0 takes a raw socket.
+    listening?.emit("message", Buffer.from("x"), { address: "127.0.0.1", port: 0, family: "IPv4", size: 1 });
+    await until(() => gateway.dropped.length > 0);
+    expect(gateway.dropped).toEqual(["NoSourcePort"]);
+    expect([...gateway.open]).toMatchObject([{ receivedBytes: 1, sentBytes: 3 }]);
+  });
+
+  test("ends no session of others for one that a limit denies", async () => {
+    const backend = await named("a");
+    const streams = { tcpIdleTimeoutMs: 0, udpIdleTimeoutMs: 60_000, maxSessions: 4 };
+    const limits = [connectionLimit(1, { when: 'source.address == "127.0.0.2"' })];
+    const gateway = await start([udpRoute("r", [backend], { limits })], [backend], { streams });
+    for (const address of ["127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.2"]) {
+      await ask(await udpSocket(address), gateway, "x");
+    }
+    (await udpSocket("127.0.0.2")).send("x", gateway.port(9_000, "UDP"), "127.0.0.1");
+    await until(() => gateway.dropped.length > 0);
+    expect(gateway.dropped).toEqual(["RateLimited"]);
+    expect(gateway.open.size).toBe(4);
   });
 
   test.each<[string, (own: Backend) => readonly StreamRoute[], string]>([

@@ -28,10 +28,15 @@ export class SessionShare {
     return this.#size;
   }
 
+  /** Whether a session of `client` has a place, or would get that of another. Ends none. */
+  hasRoomFor(client: string): boolean {
+    return this.#size < this.#max || this.#most > (this.#sessions.get(client)?.size ?? 0) + 1;
+  }
+
   /** Makes room for a session of `client`. Returns false, without ending one, if `client` itself would have the most. */
   makeRoomFor(client: string): boolean {
     if (this.#size < this.#max) return true;
-    if (this.#most <= (this.#sessions.get(client)?.size ?? 0) + 1) return false;
+    if (!this.hasRoomFor(client)) return false;
     const [largest = ""] = this.#bySize[this.#most] ?? [];
     const [oldest] = this.#sessions.get(largest) ?? [];
     oldest?.displace();

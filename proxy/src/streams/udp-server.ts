@@ -90,7 +90,7 @@ export class UdpServer {
     if (ownSockets.hasSession({ address, port })) return "Loop";
     const sourceAddress = shortAddress(address) ?? address;
     const client = networkOf(sourceAddress, ipv6PrefixLength);
-    if (!this.#share.makeRoomFor(client)) return "Shed";
+    if (!this.#share.hasRoomFor(client)) return "Shed";
     const target = route.pick();
     if (target?.kind !== "backend") return "InvalidBackend";
     const pool = target.backend.pickStream();
@@ -104,6 +104,8 @@ export class UdpServer {
     record.attempts = 1;
     const admission = admit(route, record, this.#services);
     if (admission.kind === "denied") return this.#deny(record);
+    // A session that a limit denies takes the place of no other.
+    this.#share.makeRoomFor(client);
     const session = new UdpSession(
       this.#services,
       { reply: (to, datagram) => this.#reply(to, datagram), onOver: (over) => this.#forget(key, over) },
@@ -144,7 +146,10 @@ export class UdpServer {
 
   #reply({ address, port, record }: UdpSession, datagram: Buffer): void {
     if (this.#isClosed) return;
-    if (this.#socket.getSendQueueSize() > maxQueuedBytes) {
+    if (port === 0) {
+      // The sender expects no reply (RFC 768), and there is no port to send one to.
+      this.#services.observer.datagramDropped(record.listener ?? "", "NoSourcePort");
+    } else if (this.#socket.getSendQueueSize() > maxQueuedBytes) {
       this.#services.observer.datagramDropped(record.listener ?? "", "BufferFull");
     } else {
       this.#socket.send(datagram, port, address, ignore);

@@ -5,7 +5,7 @@
 import { createSocket, type Socket } from "node:dgram";
 import { isIP } from "node:net";
 import type { CounterReservation } from "../policy/ratelimit/counter-reservation.ts";
-import type { StreamEnd, StreamRecord } from "../telemetry/stream-record.ts";
+import type { DropReason, StreamEnd, StreamRecord } from "../telemetry/stream-record.ts";
 import type { CountedStream, EndpointPool } from "../upstream/endpoint-pool.ts";
 import { RelayedBytes } from "./relayed-bytes.ts";
 import type { Sharing } from "./session-share.ts";
@@ -13,6 +13,16 @@ import type { StreamServices } from "./stream-services.ts";
 
 /** The most bytes that wait for the kernel in one socket. Further datagrams are dropped, as the kernel itself does. */
 const maxQueuedBytes = 256 * 1024;
+
+/** Codes of errors for want of open files, ports or memory of this machine. */
+const wantsOfMachine: ReadonlySet<string> = new Set([
+  "EMFILE",
+  "ENFILE",
+  "ENOBUFS",
+  "ENOMEM",
+  "EAGAIN",
+  "EADDRNOTAVAIL",
+]);
 
 /** What a session uses of its bind. */
 export interface SessionOwner {
@@ -90,17 +100,17 @@ export class UdpSession implements Sharing {
       this.#waitingBytes += datagram.length;
       this.#waiting.push(datagram);
     } else {
-      this.#dropped();
+      this.#dropped("BufferFull");
     }
   }
 
   #send(datagram: Buffer): void {
-    if (this.#socket.getSendQueueSize() > maxQueuedBytes) this.#dropped();
+    if (this.#socket.getSendQueueSize() > maxQueuedBytes) this.#dropped("BufferFull");
     else this.#socket.send(datagram, (error) => error && this.#guard(() => this.#onError(error)));
   }
 
-  #dropped(): void {
-    this.#services.observer.datagramDropped(this.record.listener ?? "", "BufferFull");
+  #dropped(reason: DropReason): void {
+    this.#services.observer.datagramDropped(this.record.listener ?? "", reason);
   }
 
   #onConnect(): void {
@@ -124,11 +134,22 @@ export class UdpSession implements Sharing {
     this.#owner.reply(this, datagram);
   }
 
-  /** The kernel reports that nothing listens at the endpoint (ICMP), or that it cannot be reached. */
-  #onError(_error: Error): void {
+  /**
+   * The kernel reports that nothing listens at the endpoint (ICMP), or that it cannot be reached. A datagram that is too large for the way
+   * to the endpoint, as one over IPv6 may be for IPv4, is only dropped. Neither it nor a want of the machine says anything of the endpoint.
+   */
+  #onError(error: NodeJS.ErrnoException): void {
     if (this.#isOver) return;
-    this.#counted.failed();
-    this.end(this.#hasReplied ? "BackendReset" : "UpstreamConnectFailure");
+    const { code = "" } = error;
+    if (code === "EMSGSIZE") {
+      this.#dropped("TooLarge");
+    } else if (wantsOfMachine.has(code)) {
+      if (this.#isConnected) this.#dropped("BufferFull");
+      else this.end("Shed");
+    } else {
+      this.#counted.failed();
+      this.end(this.#hasReplied ? "BackendReset" : "UpstreamConnectFailure");
+    }
   }
 
   /** As `Sharing.displace`. */

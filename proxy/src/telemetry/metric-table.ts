@@ -83,7 +83,7 @@ export const requestMetrics = {
   droppedDatagrams: {
     name: "gateway_proxy_stream_datagrams_dropped_total",
     type: "counter",
-    help: "Datagrams of UDP listeners that were dropped: the reason for which no session could begin, or `BufferFull` if too many waited to be sent.",
+    help: "Datagrams of UDP listeners that were dropped: the reason for which no session could begin, `BufferFull` if too many waited to be sent, `TooLarge` for one that is larger than the endpoint can get, `NoSourcePort` for a reply to port 0.",
     labels: ["listener", "reason"],
   },
   upstreamRequests: {

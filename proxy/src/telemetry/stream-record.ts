@@ -20,7 +20,7 @@ export type StreamEnd =
   | "Drained"
   /** The route has left the listener, or no longer refers to the backend. */
   | "RouteChanged"
-  /** A memory bound of client connections, or the maximum of sessions, was exceeded. */
+  /** A bound of client connections, the maximum of sessions, or the limit of open files was exceeded. */
   | "Shed"
   /** The connection does not begin with a ClientHello. */
   | "BadClientHello"
@@ -114,7 +114,11 @@ export type DropReason =
   /** There is no session for it, and none can begin: the reason of its end. */
   | StreamEnd
   /** As many datagrams wait for the kernel as may. */
-  | "BufferFull";
+  | "BufferFull"
+  /** It is larger than a datagram to the endpoint can be. */
+  | "TooLarge"
+  /** A reply to a client that has sent its datagram from port 0, to which none can be sent. */
+  | "NoSourcePort";
 
 /** Receives the events of relayed connections and sessions. */
 export interface StreamObserver {
