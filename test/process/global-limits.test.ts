@@ -261,6 +261,27 @@ test("killing the service during 500 requests a second causes no error for clien
   expect(await chargedAt(again.grpcPort)).toBeGreaterThanOrEqual(buffered);
 }, 60_000);
 
+test("what the service reported to one worker limits requests to the others while it is away", async () => {
+  const service = await startRateLimitService(join(await limitsFolder(), "config"));
+  onTestFinished(() => service.kill());
+  const { port } = await startBackend(respondWith(200));
+  const workers = 4;
+  const gateway = await serve(port, globalPolicy(`address: '127.0.0.1:${service.grpcPort}', ${byPlan}`), workers);
+  // One request, to one of the workers.
+  expect(await countOf(gateway, 1, { "x-plan": "free", connection: "close" })).toEqual({ 200: 1 });
+  await expect.poll(() => limitsLearned(gateway)).toBe(workers);
+  await service.kill();
+  // Each has a connection of its own, which the kernel gives to any worker.
+  expect(await countOf(gateway, 40, { "x-plan": "free", connection: "close" })).toEqual({ 200: 10, 429: 30 });
+}, 60_000);
+
+/** The sum over all workers. */
+async function limitsLearned({ proxy }: Gateway): Promise<number | undefined> {
+  const response = await fetch(`${proxy.admin}/limits`);
+  const { services } = (await response.json()) as { services: readonly { limitsLearned: number }[] };
+  return services[0]?.limitsLearned;
+}
+
 /** The interval of the probes of a worker whose breaker is open. */
 const probePauseMs = 500;
 

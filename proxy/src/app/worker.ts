@@ -21,6 +21,7 @@ import { DecisionRing } from "../admin/decision-ring.ts";
 import { threadTasks } from "../admin/endpoints/tasks.ts";
 import { readThreadMemory } from "../admin/endpoints/memory.ts";
 import { CounterTable } from "../policy/ratelimit/counter-table.ts";
+import type { ServiceNews } from "../policy/ratelimit/global/global-limiter.ts";
 import { BodyBudget } from "../pipeline/body/body-budget.ts";
 import { ProviderStates } from "../upstream/provider-states.ts";
 import type { FaultPlace } from "../data-plane/faults.ts";
@@ -150,8 +151,8 @@ function allOf(destinations: readonly LogDestination[]): LogDestination | undefi
 }
 
 const decisions = new DecisionRing(start.worker);
-/** Notifies the other workers of rate limit services that have recovered, by key. */
-const recoveredServices = new BroadcastChannel("recovered rate limit services");
+/** Notifies the other workers of what this one has found out about rate limit services. */
+const serviceNews = new BroadcastChannel("rate limit services");
 const dataPlane = new DataPlane({
   worker: start.worker,
   requestLog,
@@ -175,7 +176,7 @@ const dataPlane = new DataPlane({
   abandonedResponses: start.abandonedResponses,
   tokens,
   globalLimits: globalLimitMetrics,
-  onRateLimitServiceBack: (service) => recoveredServices.postMessage(service),
+  onServiceNews: start.workers === 1 ? undefined : (news) => serviceNews.postMessage(news),
   reusePort: start.workers > 1,
   servesUdp: (bind) => udpWorkerOf(bind, start.workers) === start.worker,
   expectsProxyHeader: start.expectsProxyHeader,
@@ -228,7 +229,7 @@ const dataPlane = new DataPlane({
 });
 
 // Only workers send messages to this channel.
-recoveredServices.onmessage = ({ data }) => dataPlane.rateLimitServiceIsBack(data as string);
+serviceNews.onmessage = ({ data }) => dataPlane.takeServiceNews(data as ServiceNews);
 
 // A rejected promise without a handler ends only its own task. An exception outside of any promise ends the thread, and
 // WorkerPool replaces it.

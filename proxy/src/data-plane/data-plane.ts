@@ -18,7 +18,7 @@ import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { BackendKey, Bind, RouteRule, Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { Denial } from "../policy/ratelimit/denial.ts";
-import { GlobalLimiter } from "../policy/ratelimit/global/global-limiter.ts";
+import { GlobalLimiter, type ServiceNews } from "../policy/ratelimit/global/global-limiter.ts";
 import { Http2UnaryClient } from "../policy/ratelimit/global/grpc/http2-unary-client.ts";
 import { type GlobalLimitObserver, silentObserver } from "../policy/ratelimit/global/observer.ts";
 import type { LearnedEntry } from "../policy/ratelimit/global/learned-limits.ts";
@@ -155,9 +155,9 @@ export interface DataPlaneOptions
   /** Receives events of rate limit services; absent if there is no receiver. */
   readonly globalLimits?: GlobalLimitObserver;
   /**
-   * Called when a rate limit service responds again. The caller calls `rateLimitServiceIsBack` of the other workers.
+   * Called with what was found out about rate limit services. The caller calls `takeServiceNews` of the other workers.
    */
-  readonly onRateLimitServiceBack?: (service: string) => void;
+  readonly onServiceNews?: ((news: ServiceNews) => void) | undefined;
   /** The spans of requests; absent if they are not exported. */
   readonly tracing?: RequestTracing | undefined;
   /** Whether other workers listen on the same TCP ports. */
@@ -287,7 +287,7 @@ export class DataPlane {
     this.#globalLimiter = new GlobalLimiter({
       ...{ clock, openClient, counters, observer: globalLimits },
       onError: onFault,
-      onServiceRecovered: options.onRateLimitServiceBack,
+      notifyOthers: options.onServiceNews,
     });
   }
 
@@ -381,9 +381,9 @@ export class DataPlane {
     return this.#globalLimiter.learned(max);
   }
 
-  /** Calls a rate limit service again, because another worker found that it responds. */
-  rateLimitServiceIsBack(service: string): void {
-    this.#globalLimiter.serviceRecovered(service);
+  /** Takes what another worker has found out about rate limit services. */
+  takeServiceNews(news: ServiceNews): void {
+    this.#globalLimiter.take(news);
   }
 
   /** The key sets that this worker reads from URLs, for operators. */

@@ -24,7 +24,7 @@ import {
   type GateResult,
   viewOfState,
 } from "./limit-gate.ts";
-import { type LearnedEntry, LearnedLimits } from "./learned-limits.ts";
+import { type LearnedEntry, LearnedLimits, type LearnedReport } from "./learned-limits.ts";
 import type { DescribedRequest } from "./descriptors.ts";
 import type { CallWatcher } from "./call-watcher.ts";
 import type { GlobalLimitObserver } from "./observer.ts";
@@ -43,9 +43,19 @@ export interface GlobalLimiterOptions {
   readonly observer: GlobalLimitObserver;
   /** Called when the gateway fails internally on a response; the call continues. Absent: the error ends the thread. */
   readonly onError?: ((error: unknown) => void) | undefined;
-  /** Called when a service that was unavailable responds again, to inform the other workers. */
-  readonly onServiceRecovered?: ((service: string) => void) | undefined;
+  /** Notifies the other workers, whose `take` gets it; absent: there are none. */
+  readonly notifyOthers?: ((news: ServiceNews) => void) | undefined;
 }
+
+/** What a worker has found out about rate limit services, for the others. */
+export type ServiceNews =
+  /** A service that was unavailable responds again. */
+  | { readonly kind: "recovered"; readonly service: string }
+  /** Services have reported limits. */
+  | { readonly kind: "learned"; readonly reports: readonly LearnedReport[] };
+
+/** Limits that were learned within this time are sent together. */
+const sendingMs = 20;
 
 /**
  * The time that a service is kept after the last limit that names it is gone, in ms: for requests in progress, and for
@@ -72,15 +82,20 @@ export class GlobalLimiter {
   readonly #options: GlobalLimiterOptions;
   readonly #gateServices: GateServices;
   readonly #denials = new BoundedCache<CachedDenial>(denialBounds);
-  readonly #learned = new LearnedLimits();
+  readonly #learned: LearnedLimits;
+  /** The limits of the snapshot by id. */
+  #limits: ReadonlyMap<string, GlobalLimit> = new Map();
+  #unsent: LearnedReport[] = [];
+  #sending: Timer | undefined;
   readonly #services = new Map<string, ServiceClient>();
   readonly #retired = new Map<string, Retired>();
   /** By limit of the snapshot: all rules of a policy share one gate. */
   #gates = new WeakMap<GlobalLimit, LimitGate>();
 
   constructor(options: GlobalLimiterOptions) {
-    const { clock, counters } = options;
+    const { clock, counters, notifyOthers } = options;
     this.#options = options;
+    this.#learned = new LearnedLimits(notifyOthers && ((report) => this.#sendLearned(report)));
     this.#gateServices = { clock, counters, denials: this.#denials, learned: this.#learned };
   }
 
@@ -94,6 +109,7 @@ export class GlobalLimiter {
     }
     for (const key of desired) this.#open(key, backends[key] ?? noEndpoints);
     this.#gates = new WeakMap();
+    this.#limits = new Map(limits.map((limit) => [limit.id, limit]));
   }
 
   /** Compiles the limits of one rule, which must be among those prepared; undefined for none. */
@@ -123,9 +139,26 @@ export class GlobalLimiter {
     return this.#learned.list(this.#options.clock.monotonicMs());
   }
 
-  /** Records that a service responded to another worker after it was unavailable. */
-  serviceRecovered(key: string): void {
-    this.#services.get(key)?.succeededInOtherWorker();
+  /** Takes what another worker has found out. */
+  take(news: ServiceNews): void {
+    if (news.kind === "recovered") {
+      this.#services.get(news.service)?.succeededInOtherWorker();
+      return;
+    }
+    const nowMs = this.#options.clock.monotonicMs();
+    for (const report of news.reports) {
+      const limit = this.#limits.get(report.limit);
+      // Snapshots reach workers at slightly different times.
+      if (limit?.service === report.service) this.#learned.add(limit, report, nowMs);
+    }
+  }
+
+  #sendLearned(report: LearnedReport): void {
+    this.#unsent.push(report);
+    this.#sending ??= this.#options.clock.setTimer(sendingMs, () => {
+      this.#sending = undefined;
+      this.#options.notifyOthers?.({ kind: "learned", reports: this.#unsent.splice(0) });
+    });
   }
 
   /** Resolves when the charges in progress have arrived. Charges for an unavailable service are dropped. */
@@ -135,6 +168,7 @@ export class GlobalLimiter {
 
   /** Closes every connection now. */
   close(): void {
+    this.#sending?.cancel();
     for (const { timer } of this.#retired.values()) timer.cancel();
     for (const service of this.#all()) service.close();
     this.#services.clear();
@@ -148,8 +182,8 @@ export class GlobalLimiter {
   #open(key: string, endpoints: Endpoints): ServiceClient {
     let service = this.#services.get(key) ?? this.#restore(key);
     if (service === undefined) {
-      const { clock, openClient, observer, onServiceRecovered, onError } = this.#options;
-      const onServiceBack = (): void => onServiceRecovered?.(key);
+      const { clock, openClient, observer, notifyOthers, onError } = this.#options;
+      const onServiceBack = (): void => notifyOthers?.({ kind: "recovered", service: key });
       service = new ServiceClient({
         key,
         client: openClient(key),

@@ -33,9 +33,38 @@ export interface LearnedEntry {
   readonly windowSeconds: number;
 }
 
-/** The limits that the services have reported to this worker: at most 16 MiB, each for a day after its last report. */
+/** What one worker has learned, for the others: a client may come to any of them. */
+export interface LearnedReport extends Pick<LearnedEntry, "values"> {
+  /** `GlobalLimit.id` and `service` of its `global`. */
+  readonly limit: string;
+  readonly service: string;
+  /** `GlobalDescriptor.index` of its `descriptor`. */
+  readonly descriptor: number;
+  /** Of the values of the request. */
+  readonly key: string;
+  /** Undefined: the service has a limit that denies nothing, and what it has reported before is forgotten. */
+  readonly learned: Pick<LearnedEntry, "requestsPerUnit" | "windowSeconds"> | undefined;
+}
+
+/**
+ * The limits that the services have reported to this worker, and those that others have learned (`add`): at most 16 MiB, each for a day
+ * after its last report.
+ */
 export class LearnedLimits {
   readonly #limits = new BoundedCache<LearnedEntry>(bounds);
+  readonly #onLearned: (report: LearnedReport) => void;
+
+  /** @param onLearned called for each limit that this worker learns or forgets by a response. */
+  constructor(onLearned: (report: LearnedReport) => void = () => undefined) {
+    this.#onLearned = onLearned;
+  }
+
+  /** Stores what another worker has learned. @param global its limit in this worker. */
+  add(global: GlobalLimit, { descriptor: index, key, values, learned }: LearnedReport, nowMs: number): void {
+    const descriptor = global.descriptors.find((each) => each.index === index);
+    if (learned === undefined) this.#limits.delete(key);
+    else if (descriptor !== undefined) this.#set(key, { global, descriptor, values, ...learned }, nowMs);
+  }
 
   /** Returns the limits, for operators. */
   list(nowMs: number): Iterable<LearnedEntry> {
@@ -63,19 +92,32 @@ export class LearnedLimits {
       if (descriptor === undefined || status?.limit?.windowSeconds === undefined) continue;
       const { requestsPerUnit, windowSeconds } = status.limit;
       const key = learnedKeyOf(global, descriptor);
+      const report = (values: readonly string[], learned: LearnedReport["learned"]): void => {
+        const { index } = descriptor.compiled.descriptor;
+        this.#onLearned({ limit: global.id, service: global.service, descriptor: index, key, values, learned });
+      };
       if (status.code === "OVER_LIMIT" && overallCode === "OK") {
         // A limit that is over and denies nothing is in the service's shadow mode. It must not begin to deny without
         // the service.
+        if (this.#limits.get(key, nowMs) !== undefined) report([], undefined);
         this.#limits.delete(key);
         continue;
       }
       const known = this.#limits.get(key, nowMs);
       if (known?.requestsPerUnit === requestsPerUnit && known.windowSeconds === windowSeconds) continue;
       const values = descriptor.entries.map(({ value }) => truncate(value));
-      const learned = { global, descriptor: descriptor.compiled.descriptor, values, requestsPerUnit, windowSeconds };
-      const bytes = values.reduce((sum, value) => sum + value.length, entryBytes + key.length);
-      this.#limits.set(key, learned, { owner: namespaceOf(global), expiresMs: nowMs + expiryMs, bytes });
+      this.#set(
+        key,
+        { global, descriptor: descriptor.compiled.descriptor, values, requestsPerUnit, windowSeconds },
+        nowMs,
+      );
+      report(values, { requestsPerUnit, windowSeconds });
     }
+  }
+
+  #set(key: string, learned: LearnedEntry, nowMs: number): void {
+    const bytes = learned.values.reduce((sum, value) => sum + value.length, entryBytes + key.length);
+    this.#limits.set(key, learned, { owner: namespaceOf(learned.global), expiresMs: nowMs + expiryMs, bytes });
   }
 
   /** Returns the known limits for the descriptors of a request. */
