@@ -101,6 +101,24 @@ describe("a client that leaves before its response begins", () => {
     expect(usage?.input).toBeGreaterThanOrEqual(30);
   });
 
+  test.each(["before", "behind"])(
+    "is charged although it has sent an event that is rejected %s the request",
+    async (place) => {
+      const { gateway, client, create, requests, provider } = await startIdle();
+      for (const event of place === "before" ? ["{}", create] : [create, create]) client.send(event);
+      await vi.waitFor(() => expect(requests()).toBe(2));
+      const rejected = once(client, "message");
+      provider()?.send('{"type":"error","error":{"code":"invalid"}}');
+      await rejected;
+      client.close();
+      await once(client, "close");
+      const record = gateway.nextRecord();
+      provider()?.send(createdEvent);
+      provider()?.send(doneEvent(40));
+      expect(await record).toMatchObject({ usage: { total: 40, estimated: false } });
+    },
+  );
+
   test("is charged nothing if the provider has rejected it", async () => {
     const { gateway, client, create, requests, provider } = await startIdle();
     client.send(create);

@@ -54,6 +54,9 @@ export class RealtimeInput implements MessageSink {
   #eventAudio = 0;
   #requestsResponse = false;
   #awaitsResponse = false;
+  /** Events of which any may be the one that an error rejects, beside the request of the response. */
+  #otherEvents = 0;
+  #mayBeRejected = false;
   #namesOtherModel = false;
 
   /** The tokens since the last `reset`. */
@@ -64,6 +67,11 @@ export class RealtimeInput implements MessageSink {
   /** Whether the client has requested a response, and the server has not begun or rejected it. */
   get awaitsResponse(): boolean {
     return this.#awaitsResponse;
+  }
+
+  /** As `awaitsResponse`, and nothing suggests that the server has rejected it. */
+  get isSureOfResponse(): boolean {
+    return this.#awaitsResponse && !this.#mayBeRejected;
   }
 
   /** Whether an event names another model than those that events may name. It is known before the event has ended. */
@@ -80,6 +88,18 @@ export class RealtimeInput implements MessageSink {
   /** The server has begun or rejected a response. */
   onResponse(): void {
     this.#awaitsResponse = false;
+    this.#otherEvents = 0;
+    this.#mayBeRejected = false;
+  }
+
+  /** The server has rejected an event. A client may have sent one for that, beside its request of a response. */
+  onError(): void {
+    if (this.#otherEvents === 0) {
+      this.onResponse();
+    } else {
+      this.#otherEvents--;
+      this.#mayBeRejected = true;
+    }
   }
 
   /** Returns the tokens of the audio since the last call, which the server has transcribed. */
@@ -111,7 +131,8 @@ export class RealtimeInput implements MessageSink {
     this.#untranscribedCharacters += this.#eventAudio;
     this.#textBytes += Math.max(0, (this.#event?.textBytes ?? 0) - this.#eventAudio);
     // An event with another model does not reach the server.
-    this.#awaitsResponse ||= this.#requestsResponse && !this.#namesOtherModel;
+    if (this.#requestsResponse && !this.#namesOtherModel && !this.#awaitsResponse) this.#awaitsResponse = true;
+    else this.#otherEvents++;
     this.#event = undefined;
     this.#eventAudio = 0;
     this.#requestsResponse = false;
@@ -177,8 +198,8 @@ export class RealtimeUsage implements MessageSink {
 
   onMessageEnd(): void {
     const type = this.#type;
-    if (type === "response.created" || type === "error") this.#input.onResponse();
-    if (type === "response.created") this.#openResponses++;
+    if (type === "error") this.#input.onError();
+    if (type === "response.created") this.#beginResponse();
     else if (endsOfResponse.has(type)) this.#endResponse();
     else if (transcriptionEnds.has(type)) this.#endTranscription();
     else if (typeof type === "string" && type.endsWith(".delta")) this.#addDelta(type);
@@ -188,6 +209,11 @@ export class RealtimeUsage implements MessageSink {
     this.#eventUsage = undefined;
     this.#transcriptBytes = 0;
     this.#deltaBytes = 0;
+  }
+
+  #beginResponse(): void {
+    this.#input.onResponse();
+    this.#openResponses++;
   }
 
   #endResponse(): void {
@@ -231,7 +257,7 @@ export class RealtimeUsage implements MessageSink {
 
   /** Charges an estimate of the responses whose usage will not be read, since the session has been interrupted. */
   end(): void {
-    const responses = this.#openResponses + (this.#input.awaitsResponse ? 1 : 0);
+    const responses = this.#openResponses + (this.#input.isSureOfResponse ? 1 : 0);
     if (responses > 0) this.#chargeEstimate(responses);
     this.#openResponses = 0;
     this.#input.onResponse();
