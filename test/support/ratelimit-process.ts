@@ -38,14 +38,21 @@ export interface RateLimitService {
 
 export type Environment = Readonly<Record<string, string>>;
 
-/** Starts our service, or another of our programs; its settings are only the given ones. */
+/**
+ * Starts our service, or another of our programs; its settings are only the given ones.
+ *
+ * @param openFiles its limit of open files; absent: that of this process.
+ */
 export function spawnRateLimitService(
   args: readonly string[],
   env: Environment,
   command: readonly string[] = rateLimitServiceCommand(),
+  openFiles?: number,
 ): ChildProcess {
   const compiled = process.env[compiledVariable];
-  return spawn(process.execPath, [...command, ...args], {
+  const limiting = openFiles === undefined ? [] : ["/bin/sh", "-c", `ulimit -n ${openFiles} && exec "$0" "$@"`];
+  const [program = "", ...parameters] = [...limiting, process.execPath, ...command, ...args];
+  return spawn(program, parameters, {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...(compiled !== undefined && { [compiledVariable]: compiled }), ...env },
   });
@@ -55,17 +62,19 @@ export function spawnRateLimitService(
  * Starts our service and resolves when it logs that it is ready; rejects with its output if it ends before.
  *
  * @param configDirectory absent if its limits come from elsewhere
+ * @param openFiles as for `spawnRateLimitService`.
  */
 export async function startRateLimitService(
   configDirectory: string | undefined,
   env: Environment = {},
   args: readonly string[] = [],
   command: readonly string[] = rateLimitServiceCommand(),
+  openFiles?: number,
 ): Promise<RateLimitService> {
   const listen = { HOST: "127.0.0.1", GRPC_HOST: "127.0.0.1", PORT: "0", GRPC_PORT: "0", DEBUG_PORT: "0" };
   const files = configDirectory === undefined ? [] : ["--config-dir", configDirectory];
   const settings = { ...listen, LOG_FORMAT: "json", LOG_LEVEL: "info", SHUTDOWN_DRAIN_DELAY: "0", ...env };
-  const child = spawnRateLimitService([...files, ...args], settings, command);
+  const child = spawnRateLimitService([...files, ...args], settings, command, openFiles);
   const output = linesOf(child);
   for (;;) {
     const ready = output.find((line) => line.includes('"msg":"ready"'));

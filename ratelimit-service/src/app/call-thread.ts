@@ -43,6 +43,7 @@ import type { ServiceTracing } from "../tracing/service-tracing.ts";
 import { tracedMethod } from "../tracing/traced-method.ts";
 import { tracedService } from "../tracing/traced-service.ts";
 import { tracedStore } from "../tracing/traced-store.ts";
+import { connectionBound } from "./connection-bound.ts";
 import { loggedService } from "./logged-service.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 import { tracedRoute } from "./traced-route.ts";
@@ -272,7 +273,7 @@ export class CallThread {
       maxMessageBytes: settings.values.maxCallBytes,
       // The setting is for the process; each worker gets its share.
       maxConnectionMemory: Math.ceil(settings.values.maxConnectionMemory / workers),
-      maxConnections: Math.ceil(settings.values.maxConnections / workers),
+      maxConnections: Math.ceil(connectionBound(settings.values.maxConnections) / workers),
       clock,
       random,
       onError: (error) => this.#log.error({ ...this.traceFieldsOf(error), err: error }, "internal error in a call"),

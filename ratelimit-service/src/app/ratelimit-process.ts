@@ -35,6 +35,7 @@ import { debugRoutes, type DebugView, metricsResponse } from "../transport/debug
 import { debugGuard } from "../transport/debug/debug-guard.ts";
 import { type HttpRoute, HttpServer, type HttpServerOptions } from "../transport/http/http-server.ts";
 import { callPath, serviceRoutes } from "../transport/http/service-routes.ts";
+import { connectionBound } from "./connection-bound.ts";
 import { CallThread, type CallThreadOptions } from "./call-thread.ts";
 import { ConfigLog } from "./config-log.ts";
 import { ServiceMetrics } from "./service-metrics.ts";
@@ -332,7 +333,7 @@ export class RateLimitProcess {
       routes: new Map(routes),
       clock,
       maxBodyBytes: this.#options.settings.values.maxCallBytes,
-      maxConnections: this.#options.settings.values.maxConnections,
+      maxConnections: connectionBound(this.#options.settings.values.maxConnections),
       ...(guard && { guard }),
       onError: (error) => log.error({ ...traceOf(error), err: error }, "internal error in a request"),
       onResponse: log.isLevelEnabled("debug")

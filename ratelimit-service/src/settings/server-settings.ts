@@ -47,7 +47,7 @@ export const serverSettings = {
     kind: integer(1, 1_000_000),
     env: "MAX_CONNECTIONS",
     default: String(defaultMaxConnections),
-    help: "Connections to the gRPC server, and as many to each HTTP server. Beyond it the address (in IPv6 the /64) with the most loses one or gets no other. envoyproxy/ratelimit has no bound.",
+    help: "Connections to the gRPC server, and as many to each HTTP server; at most a quarter of the limit of open files. Beyond it the address (in IPv6 the /64) with the most loses one or gets no other. envoyproxy/ratelimit has no bound.",
   },
   maxConnectionMemory: {
     kind: integer(1_048_576, 2 ** 40),
