@@ -59,7 +59,7 @@ export const requestMetrics = {
   shedConnections: {
     name: "gateway_proxy_downstream_connections_shed_total",
     type: "counter",
-    help: "Connections of clients that were closed because `--max-client-memory` was used up: `idle` ones, the `newest` of an address that had no idle one, or, as `head`, those with an incomplete head, or bytes of requests that wait. `timeout`: their HTTP/2 header block or HTTP/1 trailers did not end within 60 s. `stream`: relayed connections whose bytes waited to be sent.",
+    help: "Connections of clients that were closed because `--max-client-memory` or their part of the limit of open files was used up: `idle` ones, the `newest` of an address that had no idle one, or, as `head`, those with an incomplete head, or bytes of requests that wait. `timeout`: their HTTP/2 header block or HTTP/1 trailers did not end within 60 s. `stream`: relayed connections whose bytes waited to be sent.",
     labels: ["reason"],
   },
   streams: {
