@@ -59,6 +59,8 @@ test("connections of one address leave open files for others, and for the pages 
   const { proxy, http } = await serve();
   const opened: Socket[] = [];
   for (let at = 0; at < openFiles + 100; at++) opened.push(await openFrom("127.0.0.2", http));
+  const ports = [proxy.stats, proxy.readiness, proxy.admin].map((url) => Number(new URL(url).port));
+  for (const port of ports) for (let at = 0; at < openFiles / 2; at++) await openFrom("127.0.0.2", port);
   expect(await statusFor("127.0.0.3", http)).toBe(200);
   expect((await fetch(`${proxy.readiness}/healthz/ready`)).status).toBe(200);
   expect((await fetch(`${proxy.stats}/metrics`)).status).toBe(200);

@@ -8,6 +8,7 @@ import type { AddressInfo } from "node:net";
 import type { AdminError as ErrorBody } from "@gatewayproxy/admin-api/error";
 import { createBoundedServer } from "@gatewayproxy/runtime/bounded-http-server";
 import type { Logger } from "@gatewayproxy/runtime/log";
+import { withinOpenFiles } from "@gatewayproxy/runtime/open-files";
 import { redactHeaders, redactPath, redactText } from "@gatewayproxy/runtime/redaction";
 import type { SocketAddress, UnixAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { removeStaleSocket } from "@gatewayproxy/runtime/socket-file";
@@ -26,6 +27,8 @@ import { findUnknown } from "./parameters.ts";
 
 /** Connections of open pages and of tools. */
 const maxConnections = 256;
+/** And of the limit of open files. */
+const openFilePart = 1 / 32;
 
 /** The address, the access rules and the endpoints of an admin server. */
 export interface AdminServerOptions {
@@ -54,7 +57,10 @@ export interface AdminServer {
 /** Opens the admin server. Rejects if the address cannot be listened on, or the token cannot be read. */
 export async function openAdminServer(options: AdminServerOptions): Promise<AdminServer> {
   if (options.tokenFile !== undefined) await readToken(options.tokenFile);
-  const server = createBoundedServer({ maxConnections }, (request, response) => void serve(options, request, response));
+  const server = createBoundedServer(
+    { maxConnections: withinOpenFiles(maxConnections, openFilePart) },
+    (request, response) => void serve(options, request, response),
+  );
   server.on("clientError", rejectMalformed);
   return {
     address: await listen(server, options.address),

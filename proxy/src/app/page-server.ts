@@ -2,10 +2,13 @@
 import type { RequestListener, Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createBoundedServer } from "@gatewayproxy/runtime/bounded-http-server";
+import { withinOpenFiles } from "@gatewayproxy/runtime/open-files";
 import type { SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 
 /** Scrapers and probes use one connection each. */
 const maxConnections = 256;
+/** And of the limit of open files. */
+const openFilePart = 1 / 32;
 /** A client must send its request, which is a few lines, within this time. */
 const requestTimeoutMs = 10_000;
 
@@ -54,7 +57,10 @@ export async function openPageServer(
     requestTimeout: requestTimeoutMs,
     connectionsCheckingInterval: requestTimeoutMs,
   };
-  const server = createBoundedServer({ ...timeouts, maxConnections }, serve);
+  const server = createBoundedServer(
+    { ...timeouts, maxConnections: withinOpenFiles(maxConnections, openFilePart) },
+    serve,
+  );
   await listen(server, address);
   const { address: host, port } = server.address() as AddressInfo; // A listening TCP server has such an address.
   return { address: { host, port }, close: () => close(server) };

@@ -22,6 +22,8 @@ import { CallTimes } from "../metrics/call-times.ts";
 import { type StatsSnapshot, takeStats } from "../metrics/stats-snapshot.ts";
 import { createRateLimitService, type RateLimitService } from "../service.ts";
 import type { ServiceSettings } from "../settings.ts";
+import { portPart } from "../settings/server-settings.ts";
+import { withinOpenFiles } from "@gatewayproxy/runtime/open-files";
 import { RateLimitStats } from "../stats.ts";
 import { maxTextBytes } from "../store/counter-table.ts";
 import { MemoryTables, type StoreMemory } from "../store/memory-tables.ts";
@@ -43,7 +45,6 @@ import type { ServiceTracing } from "../tracing/service-tracing.ts";
 import { tracedMethod } from "../tracing/traced-method.ts";
 import { tracedService } from "../tracing/traced-service.ts";
 import { tracedStore } from "../tracing/traced-store.ts";
-import { connectionBound } from "./connection-bound.ts";
 import { loggedService } from "./logged-service.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 import { tracedRoute } from "./traced-route.ts";
@@ -273,7 +274,7 @@ export class CallThread {
       maxMessageBytes: settings.values.maxCallBytes,
       // The setting is for the process; each worker gets its share.
       maxConnectionMemory: Math.ceil(settings.values.maxConnectionMemory / workers),
-      maxConnections: Math.ceil(connectionBound(settings.values.maxConnections) / workers),
+      maxConnections: Math.ceil(withinOpenFiles(settings.values.maxConnections, portPart) / workers),
       clock,
       random,
       onError: (error) => this.#log.error({ ...this.traceFieldsOf(error), err: error }, "internal error in a call"),

@@ -28,6 +28,8 @@ import { metricMapper } from "../metrics/prometheus-mapping.ts";
 import { dogStatsdLine } from "../metrics/statsd-lines.ts";
 import { StatsdSink } from "../metrics/statsd-sink.ts";
 import type { ServiceSettings } from "../settings.ts";
+import { portPart } from "../settings/server-settings.ts";
+import { withinOpenFiles } from "@gatewayproxy/runtime/open-files";
 import { countsInMemory } from "../settings/read-store-settings.ts";
 import { createStoreMemory, MemoryTables } from "../store/memory-tables.ts";
 import type { TraceFields } from "../tracing/current-trace.ts";
@@ -35,7 +37,6 @@ import { debugRoutes, type DebugView, metricsResponse } from "../transport/debug
 import { debugGuard } from "../transport/debug/debug-guard.ts";
 import { type HttpRoute, HttpServer, type HttpServerOptions } from "../transport/http/http-server.ts";
 import { callPath, serviceRoutes } from "../transport/http/service-routes.ts";
-import { connectionBound } from "./connection-bound.ts";
 import { CallThread, type CallThreadOptions } from "./call-thread.ts";
 import { ConfigLog } from "./config-log.ts";
 import { ServiceMetrics } from "./service-metrics.ts";
@@ -333,7 +334,7 @@ export class RateLimitProcess {
       routes: new Map(routes),
       clock,
       maxBodyBytes: this.#options.settings.values.maxCallBytes,
-      maxConnections: connectionBound(this.#options.settings.values.maxConnections),
+      maxConnections: withinOpenFiles(this.#options.settings.values.maxConnections, portPart),
       ...(guard && { guard }),
       onError: (error) => log.error({ ...traceOf(error), err: error }, "internal error in a request"),
       onResponse: log.isLevelEnabled("debug")

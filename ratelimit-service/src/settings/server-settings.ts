@@ -7,6 +7,10 @@ import { serviceLogModules } from "./log-modules.ts";
 
 const host = text("ADDRESS", "an address or a host name");
 const port = integer(0, 65_535);
+
+/** The part of the limit of open files that the connections to each of the three ports may take. */
+export const portPart = 1 / 4;
+
 export const serverSettings = {
   checkConfig: {
     kind: optional(text("DIR", "a folder")),

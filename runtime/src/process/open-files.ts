@@ -13,4 +13,9 @@ export function openFileLimit(): number | undefined {
   }
 }
 
+/** Returns a number of sockets within a part of the limit, at least 1. @param openFiles undefined for no limit. */
+export function withinOpenFiles(configured: number, part: number, openFiles = openFileLimit()): number {
+  return openFiles === undefined ? configured : Math.min(configured, Math.max(1, Math.floor(openFiles * part)));
+}
+
 const linePrefix = "Max open files";
