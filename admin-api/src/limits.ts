@@ -109,7 +109,7 @@ const service = z.object({
     .describe("Calls without a decision since the last one that got a decision, of the worker with most."),
   chargesBuffered: count.describe("Charges that are not sent to the service yet, of all workers."),
   denialsCached: count.describe("Cached denials, which need no call while they are valid. Each worker counts its own."),
-  limitsLearned: count.describe("Limits that the service has reported; each worker counts its own."),
+  limitsLearned: count.describe("Limits that the service has reported, and that all workers know."),
   identity: z
     .object({
       program: z.enum(["GatewayProxy", "EnvoyRatelimit", "Limitador", "Unknown"]),

@@ -31,7 +31,7 @@ function away(minute: number): ServiceState {
   return { ...healthy, breaker: "open", sinceMs: atMs, cause: "away", lastError, failuresInARow: minute };
 }
 
-test("a service is unavailable since its first worker reported it, with the newest error and the sums of all workers", () => {
+test("a service is unavailable since its first worker reported it, with the newest error, the sums of all workers, and the limits that all know", () => {
   expect(mergeServices([[healthy], [away(7)], [away(3)]])).toEqual([
     {
       service: "address/rl:8081",
@@ -44,7 +44,7 @@ test("a service is unavailable since its first worker reported it, with the newe
       failuresInARow: 7,
       chargesBuffered: 0,
       denialsCached: 6,
-      limitsLearned: 3,
+      limitsLearned: 1,
     },
   ]);
 });

@@ -139,7 +139,8 @@ function mergeService(service: string, states: readonly ServiceState[]): RateLim
     failuresInARow: failuresSinceResponse(states),
     chargesBuffered: sum(({ chargesBuffered }) => chargesBuffered),
     denialsCached: sum(({ denialsCached }) => denialsCached),
-    limitsLearned: sum(({ limitsLearned }) => limitsLearned),
+    // What one has learned, the others know a moment later.
+    limitsLearned: Math.min(...states.map(({ limitsLearned }) => limitsLearned)),
     ...(identity !== undefined && { identity }),
   };
 }
