@@ -14,8 +14,8 @@ import type { StreamServices } from "./stream-services.ts";
 /** The most bytes that wait for the kernel in one socket. Further datagrams are dropped, as the kernel itself does. */
 const maxQueuedBytes = 256 * 1024;
 
-/** Codes of errors for want of open files, ports or memory of this machine. */
-const wantsOfMachine: ReadonlySet<string> = new Set([
+/** Codes of errors that report a shortage of open files, ports or memory on this machine. */
+const localShortages: ReadonlySet<string> = new Set([
   "EMFILE",
   "ENFILE",
   "ENOBUFS",
@@ -136,14 +136,15 @@ export class UdpSession implements Sharing {
 
   /**
    * The kernel reports that nothing listens at the endpoint (ICMP), or that it cannot be reached. A datagram that is too large for the way
-   * to the endpoint, as one over IPv6 may be for IPv4, is only dropped. Neither it nor a want of the machine says anything of the endpoint.
+   * to the endpoint, as one over IPv6 may be for IPv4, is only dropped. Neither this nor
+   * a local shortage is a failure of the endpoint.
    */
   #onError(error: NodeJS.ErrnoException): void {
     if (this.#isOver) return;
     const { code = "" } = error;
     if (code === "EMSGSIZE") {
       this.#dropped("TooLarge");
-    } else if (wantsOfMachine.has(code)) {
+    } else if (localShortages.has(code)) {
       if (this.#isConnected) this.#dropped("BufferFull");
       else this.end("Shed");
     } else {
