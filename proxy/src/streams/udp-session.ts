@@ -135,9 +135,9 @@ export class UdpSession implements Sharing {
   }
 
   /**
-   * The kernel reports that nothing listens at the endpoint (ICMP), or that it cannot be reached. A datagram that is too large for the way
-   * to the endpoint, as one over IPv6 may be for IPv4, is only dropped. Neither this nor
-   * a local shortage is a failure of the endpoint.
+   * The kernel reports that nothing listens at the endpoint (ICMP), or that it cannot be reached. A datagram that is too
+   * large for the path to the endpoint, as one over IPv6 may be for IPv4, is dropped. Neither this nor a local shortage is
+   * a failure of the endpoint.
    */
   #onError(error: NodeJS.ErrnoException): void {
     if (this.#isOver) return;
