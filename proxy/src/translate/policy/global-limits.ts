@@ -60,7 +60,7 @@ export function translateGlobal(
     ...(usageChunk === undefined ? {} : { usageChunk }),
     ...responsesOf(policy),
   };
-  const key = service?.key ?? missingKey(policy, global);
+  const key = service?.key ?? unresolvedKey(policy, global);
   const limit = { policy: nameKey(policy), service: key, ...settings, descriptors };
   const decides = service !== undefined || decidesWithoutService(global);
   return {
@@ -160,9 +160,13 @@ function serviceAt({ metadata: { namespace } }: ProxyPolicy, address: string): B
   return { key: `address/${address}`, kind: "Backend", namespace, name: address, endpoints };
 }
 
-function missingKey(policy: ProxyPolicy, { backendRef }: GlobalRateLimit): string {
+/**
+ * Returns a key for operators. No backend has it: another policy or route may be permitted to call the service to which this one is
+ * not.
+ */
+function unresolvedKey(policy: ProxyPolicy, { address, backendRef }: GlobalRateLimit): string {
   const { kind = "Service", namespace = policy.metadata.namespace, name = "", port } = backendRef ?? {};
-  return `${kind}/${namespace}/${name}${port === undefined ? "" : `:${port}`}`;
+  return `unresolved/${address ?? `${kind}/${namespace}/${name}${port === undefined ? "" : `:${port}`}`}`;
 }
 
 /**
