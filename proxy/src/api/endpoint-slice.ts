@@ -1,7 +1,8 @@
 /** EndpointSlice (discovery.k8s.io/v1): the endpoints of a Service and their readiness. */
 import * as z from "zod";
-import { namespacedMetadata } from "./metadata.ts";
-import { anyText, type Immutable, portNumber } from "./schema.ts";
+import { labelsOf, namespacedMetadata } from "./metadata.ts";
+import { anyText, firstOf, type Immutable, portNumber } from "./schema.ts";
+import { maxServicePorts } from "./service.ts";
 
 /** The label with the name of the Service, which is in the namespace of the slice. */
 export const serviceNameLabel = "kubernetes.io/service-name";
@@ -45,19 +46,18 @@ function compactEndpoint({ addresses, conditions, targetRef }: z.output<typeof l
 export const endpointSliceSchema = z.object({
   apiVersion: z.literal("discovery.k8s.io/v1"),
   kind: z.literal("EndpointSlice"),
-  metadata: namespacedMetadata,
+  metadata: namespacedMetadata.extend({ labels: labelsOf(serviceNameLabel) }),
   addressType: z.enum(["IPv4", "IPv6", "FQDN"]),
   endpoints: z.array(listedEndpoint.transform(compactEndpoint)).default([]),
-  ports: z
-    .array(
-      z.object({
-        /** Empty for the only port of a Service that does not name it. */
-        name: anyText.default(""),
-        port: portNumber.optional(),
-        protocol: anyText.default("TCP"),
-      }),
-    )
-    .default([]),
+  ports: firstOf(
+    maxServicePorts,
+    z.object({
+      /** Empty for the only port of a Service that does not name it. */
+      name: anyText.default(""),
+      port: portNumber.optional(),
+      protocol: anyText.default("TCP"),
+    }),
+  ).default([]),
 });
 
 /** A parsed EndpointSlice. */

@@ -8,10 +8,22 @@ const rfc3339 = leaf<string>(
   (value) => typeof value === "string" && /^\d{4}-\d\d-\d\dT/.test(value) && !Number.isNaN(Date.parse(value)),
 );
 
+/**
+ * The schema of labels, of which only these stay. Anyone may give an object thousands of labels, up to its whole size, and every
+ * process keeps every object.
+ */
+export function labelsOf(...keys: readonly string[]) {
+  return textMap
+    .transform((all) =>
+      Object.fromEntries(keys.flatMap((key) => (Object.hasOwn(all, key) ? [[key, all[key] ?? ""]] : []))),
+    )
+    .default({});
+}
+
 // Kubernetes has many more fields here. The gateway uses none of them, and the parser drops them.
 const commonMetadata = {
   name: objectName,
-  labels: textMap.default({}),
+  labels: labelsOf(),
   generation: integer(0, Number.MAX_SAFE_INTEGER).optional(),
   /** Unique among all objects of the same name over time. */
   uid: anyText.optional(),
@@ -28,7 +40,7 @@ export const namespacedMetadata = z.object({
 export const clusterMetadata = z.object(commonMetadata);
 
 const readable = {
-  labels: textMap.catch({}),
+  labels: commonMetadata.labels.catch({}),
   generation: commonMetadata.generation.catch(undefined),
   uid: commonMetadata.uid.catch(undefined),
   creationTimestamp: commonMetadata.creationTimestamp.catch(undefined),

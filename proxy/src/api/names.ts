@@ -6,6 +6,9 @@ export const proxyGroup = "gatewayproxy.dev";
 /** API group of Gateway, HTTPRoute and the other kinds of the Gateway API. */
 export const gatewayGroup = "gateway.networking.k8s.io";
 
+/** The label of all objects of a Gateway (GEP-1762). */
+export const gatewayNameLabel = `${gatewayGroup}/gateway-name`;
+
 /** The GatewayClass that this controller owns without an object of that name, as in file mode. */
 export const gatewayClassName = "gateway-proxy";
 

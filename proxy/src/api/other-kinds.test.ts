@@ -262,6 +262,48 @@ describe("a core object", () => {
   });
 });
 
+describe("what is kept of an object", () => {
+  function parsed(value: object) {
+    const { kind, ...rest } = parseResource(value);
+    return kind === "resource" && "resource" in rest ? rest.resource : expect.unreachable();
+  }
+  const labels = { tier: "web", "kubernetes.io/service-name": "a", "gateway.networking.k8s.io/gateway-name": "b" };
+
+  test("are the labels that are used", () => {
+    const slice = object("discovery.k8s.io/v1", "EndpointSlice", { addressType: "IPv4" }, { labels });
+    expect(parsed(slice).metadata.labels).toEqual({ "kubernetes.io/service-name": "a" });
+    expect(parsed(object("v1", "Service", {}, { labels })).metadata.labels).toEqual({
+      "gateway.networking.k8s.io/gateway-name": "b",
+    });
+    expect(parsed(backend({ static: { host: "a", port: 1 } })).metadata.labels).toEqual({});
+    expect(parsed(object("v1", "Namespace", {}, { labels })).metadata.labels).toEqual(labels);
+    expect(parsed(object("v1", "Secret", {}, { labels })).metadata.labels).toEqual(labels);
+  });
+
+  test("are the first 1,024 ports of a Service, of which the others may be malformed", () => {
+    const ports = Array.from({ length: 2_000 }, (_, at) => ({ name: `p${at}`, port: at < 1_024 ? at + 1 : "none" }));
+    expect(parsed(object("v1", "Service", { spec: { ports } }))).toMatchObject({ spec: { ports: { length: 1_024 } } });
+  });
+
+  test("are the first errors of a rejected object, one of each rule, and the number of the others", () => {
+    const header = { name: "a", value: "" };
+    const rules = Array.from({ length: 16 }, () => ({ matches: [{ headers: [header, header, header] }] }));
+    const route = object("gateway.networking.k8s.io/v1", "HTTPRoute", { spec: { rules } });
+    const errors = errorsOf(route);
+    expect(errors).toHaveLength(20 + 9 + 1);
+    for (const at of rules.keys()) expect(errors.join()).toContain(`spec.rules[${at}]`);
+    expect(errors.at(-1)).toBe("19 further errors are not listed");
+  });
+
+  test("is no list of hundreds of errors", () => {
+    const matches = Array.from({ length: 64 }, () => ({
+      headers: Array.from({ length: 16 }, () => ({ name: "a", value: "" })),
+    }));
+    const route = object("gateway.networking.k8s.io/v1", "HTTPRoute", { spec: { rules: [{ matches }] } });
+    expect(errorsOf(route)).toEqual(["has too many errors to list them"]);
+  });
+});
+
 describe("a Secret", () => {
   function value(body: object, key: string): string | undefined {
     const parsed = parseResource(object("v1", "Secret", body));

@@ -3,8 +3,10 @@
  * text are added by `parse-manifests.ts`.
  */
 import { suggest } from "@gatewayproxy/runtime/suggest";
-import { describeIssue, describeType, type FieldError } from "./issue.ts";
+import { boundedErrors, type ErrorPlace, placesOf } from "./bounded-errors.ts";
+import { describeType, type FieldError } from "./issue.ts";
 import { defaultNamespace, gatewayGroup, proxyGroup } from "./names.ts";
+import { TooManyErrors, withErrorBound } from "./schema.ts";
 import { type Kind, kindNames, kinds, remainsOf, renderKey, type Resource, type ResourceKey } from "./resource.ts";
 
 /** The outcome of parsing one object. */
@@ -18,7 +20,10 @@ interface RejectedText {
   readonly kind: "rejected";
   /** Absent where the errors hide the identity of the object. */
   readonly key: ResourceKey | undefined;
+  /** As `boundedErrors`. */
   readonly errors: readonly FieldError[];
+  /** Of all errors. */
+  readonly places: readonly ErrorPlace[];
   /** The remains of the object (`remainsOf`). */
   readonly remains: Resource | undefined;
 }
@@ -34,17 +39,41 @@ export function parseResource(value: unknown): ParsedResource {
   const known = kindNames.find((name) => name === kind && kinds[name].group === groupOf(apiVersion));
   if (known === undefined) return parseUnknownKind(apiVersion, kind);
 
-  const parsed = kinds[known].schema.safeParse(withoutNulls(value), { reportInput: true });
+  const object = withoutNulls(value);
+  const parsed = parseWith(known, object);
+  if (parsed === undefined) {
+    const { errors, places } = rejectAt([], "has too many errors to list them");
+    return { kind: "rejected", key: identify(known, value), errors, places, remains: remainsOf[known]?.(object) };
+  }
   if (parsed.success) return { kind: "resource", resource: parsed.data };
-  const errors = parsed.error.issues.map((issue) => describeIssue(issue, known !== "Secret"));
-  return { kind: "rejected", key: identify(known, value), errors, remains: remainsOf[known]?.(withoutNulls(value)) };
+  const { issues } = parsed.error;
+  return {
+    kind: "rejected",
+    key: identify(known, value),
+    errors: boundedErrors(issues, known !== "Secret"),
+    places: placesOf(issues),
+    remains: remainsOf[known]?.(object),
+  };
+}
+
+/** Errors of an object that is parsed to its end, each counted once for each list around it. */
+const maxErrors = 1_024;
+
+/** Returns undefined for an object with too many errors. */
+function parseWith(kind: Kind, object: unknown) {
+  try {
+    return withErrorBound(maxErrors, () => kinds[kind].schema.safeParse(object, { reportInput: true }));
+  } catch (error) {
+    if (error instanceof TooManyErrors) return undefined;
+    throw error;
+  }
 }
 
 type FieldMap = Readonly<Record<string, unknown>>;
 
 function rejectAt(path: FieldError["path"], message: string): RejectedText {
   const errors = [{ path, message, isUnknownField: false }];
-  return { kind: "rejected", key: undefined, errors, remains: undefined };
+  return { kind: "rejected", key: undefined, errors, places: errors, remains: undefined };
 }
 
 /** Decides whether an unknown kind belongs to another API or is a typing error. */

@@ -4,7 +4,7 @@ import { type FieldError, renderPath } from "./issue.ts";
 
 /** A rejected object, its errors, and what is in force instead. */
 export interface RejectedResource {
-  /** The object as the API server returned it. */
+  /** The part of the object that its status and the log need. */
   readonly object: Readonly<Record<string, unknown>>;
   readonly errors: readonly FieldError[];
   /**

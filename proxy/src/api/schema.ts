@@ -111,6 +111,14 @@ export const anyText = leaf<string>("text (quote it if it looks like a number or
 /** Labels, annotations, selectors. */
 export const textMap = z.record(z.string(), anyText);
 
+/** Returns a schema for the first items of a list, for lists of the API server that have no useful bound. */
+export function firstOf<Item extends z.ZodType>(max: number, item: Item) {
+  return z
+    .array(z.unknown())
+    .transform((all) => all.slice(0, max))
+    .pipe(z.array(item));
+}
+
 const subdomain = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 
 /** Name of an object. */
@@ -165,9 +173,37 @@ export const headerName = text("a header name (letters, digits and !#$%&'*+-.^_`
 /** Returns a schema for a list of at most `max` items (at least `min`, default 0). */
 export function list<Item extends z.ZodType>(item: Item, limits: { readonly min?: number; readonly max: number }) {
   return z
-    .array(item)
+    .array(item.refine(accepted, { when: countErrors }))
     .min(limits.min ?? 0)
     .max(limits.max);
+}
+
+const accepted = () => true;
+
+/** Ends the parsing of an object. */
+export class TooManyErrors extends Error {}
+
+/**
+ * Errors of list items until the parsing ends, each counted once for each list around it. To describe tens of thousands takes a
+ * quarter of a second.
+ */
+let errorsLeft = Number.POSITIVE_INFINITY;
+
+/** Runs `parse`, which throws `TooManyErrors` if the lists of an object have more than `max` errors. */
+export function withErrorBound<Value>(max: number, parse: () => Value): Value {
+  errorsLeft = max;
+  try {
+    return parse();
+  } finally {
+    errorsLeft = Number.POSITIVE_INFINITY;
+  }
+}
+
+/** Called for each item of a list. Never runs the check to which it belongs. */
+function countErrors({ issues }: z.core.ParsePayload): boolean {
+  errorsLeft -= issues.length;
+  if (errorsLeft < 0) throw new TooManyErrors();
+  return false;
 }
 
 /** A label selector for namespaces (`metav1.LabelSelector`). */

@@ -13,7 +13,7 @@ const base64 = leaf<string>(
 export const secretSchema = z.object({
   apiVersion: z.literal("v1"),
   kind: z.literal("Secret"),
-  metadata: namespacedMetadata.extend({ annotations: textMap.default({}) }),
+  metadata: namespacedMetadata.extend({ labels: textMap.default({}), annotations: textMap.default({}) }),
   type: anyText.optional(),
   data: z.record(z.string(), base64).default({}),
   /** Plain text; takes precedence over `data`, as in the Kubernetes API. */

@@ -1,29 +1,37 @@
 /** Service (core v1): names the ports of its EndpointSlices. Other fields are not read. */
 import * as z from "zod";
-import { namespacedMetadata } from "./metadata.ts";
-import { anyText, type Immutable, portNumber, textMap } from "./schema.ts";
+import { labelsOf, namespacedMetadata } from "./metadata.ts";
+import { gatewayNameLabel } from "./names.ts";
+import { anyText, firstOf, type Immutable, portNumber, textMap } from "./schema.ts";
+
+/** Ports that are read. The API server accepts 65,535 of each protocol, and each process keeps those of all Services. */
+export const maxServicePorts = 1_024;
+
+/** Labels of a selector that are read: a pod has few, and it must have all of them. */
+const maxSelectorLabels = 64;
 
 /** Schema of a Service. */
 export const serviceSchema = z.object({
   apiVersion: z.literal("v1"),
   kind: z.literal("Service"),
-  metadata: namespacedMetadata,
+  metadata: namespacedMetadata.extend({ labels: labelsOf(gatewayNameLabel) }),
   spec: z
     .object({
       type: z.enum(["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]).default("ClusterIP"),
       /** Labels of its pods; absent where other controllers write its endpoints. */
-      selector: textMap.optional(),
-      ports: z
-        .array(
-          z.object({
-            /** Absent where the Service has one port. */
-            name: anyText.optional(),
-            port: portNumber,
-            protocol: anyText.default("TCP"),
-            appProtocol: anyText.optional(),
-          }),
-        )
-        .default([]),
+      selector: textMap
+        .transform((all) => Object.fromEntries(Object.entries(all).slice(0, maxSelectorLabels)))
+        .optional(),
+      ports: firstOf(
+        maxServicePorts,
+        z.object({
+          /** Absent where the Service has one port. */
+          name: anyText.optional(),
+          port: portNumber,
+          protocol: anyText.default("TCP"),
+          appProtocol: anyText.optional(),
+        }),
+      ).default([]),
     })
     .default({ type: "ClusterIP", ports: [] }),
 });

@@ -101,7 +101,11 @@ function routeStatus(
 
 /** Adds PartiallyInvalid at each parent that accepts the route. */
 function withDroppedRules(before: RouteStatus, { errors, object }: RejectedResource): RouteStatus {
-  const byRule = Map.groupBy(errors, ({ path }) => Number(path[2]));
+  // One without a path counts those that are not listed.
+  const byRule = Map.groupBy(
+    errors.filter(({ path }) => path.length > 2),
+    ({ path }) => Number(path[2]),
+  );
   const rules = [...byRule].sort(([a], [b]) => a - b).map(([rule, own]) => `${rule} (${renderErrors(own)})`);
   // The Gateway API prescribes the beginning of the message (`RouteConditionPartiallyInvalid`).
   const dropped = `Dropped Rule ${rules.join(", ")}: requests that match it get a 500 response`;

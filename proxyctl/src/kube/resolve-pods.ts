@@ -2,7 +2,8 @@
  * Resolves `gateway/web` to the pods that serve it: running pods with the label that the Gateway API defines for
  * provisioned infrastructure; by default the first ready one by name. If there are none, the error explains why.
  */
-import { gatewayLabelValue, gatewayNameLabel } from "@gatewayproxy/proxy/gateway-label";
+import { gatewayLabelValue } from "@gatewayproxy/proxy/gateway-label";
+import { gatewayNameLabel } from "@gatewayproxy/proxy/names";
 import { CommandError, exitCodes } from "../command-error.ts";
 import type { Cluster, GatewayObject, Pod } from "./cluster.ts";
 import type { Target } from "./target.ts";

@@ -2,38 +2,11 @@
  * One namespace has thousands of objects that no other object refers to. The controller and the proxies of another
  * namespace stay ready, use at most 64 MiB for these objects, and apply changes of other objects within seconds.
  */
-import { expect, test } from "vitest";
+import { test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
-import { startObjectApiServer } from "../../support/object-api-server.ts";
-import { freePort } from "../../support/free-port.ts";
-import { programFile } from "../../support/program-file.ts";
-import { startWatched } from "../support/watched-process.ts";
+import { expectUnaffected, gatewayApi, object, proxyApi, putAll, startBystander } from "../support/bystander.ts";
 
 const maxGrowthBytes = 64 * 1024 * 1024;
-/** The time until an edit in another namespace is in effect, and its status is written. */
-const timeoutMs = 20_000;
-
-const gatewayApi = "gateway.networking.k8s.io/v1";
-const proxyApi = "gatewayproxy.dev/v1alpha1";
-
-function object(apiVersion: string, kind: string, namespace: string, name: string, fields: object): KubeObject {
-  return { apiVersion, kind, metadata: { name, ...(namespace !== "" && { namespace }) }, ...fields };
-}
-
-const routes = `/apis/${gatewayApi}/httproutes`;
-const marker = (mark: string): KubeObject =>
-  object(gatewayApi, "HTTPRoute", "default", "marker", {
-    spec: {
-      parentRefs: [{ name: "web" }],
-      rules: [
-        {
-          filters: [
-            { type: "ResponseHeaderModifier", responseHeaderModifier: { set: [{ name: "x-case", value: mark }] } },
-          ],
-        },
-      ],
-    },
-  });
 
 const endpoints = Array.from({ length: 1_000 }, (_, index) => ({
   addresses: [`10.0.${index >> 8}.${index & 255}`],
@@ -116,69 +89,7 @@ const bulks: readonly (readonly [string, number, string, (index: number) => Kube
 test.each(bulks)(
   "%s of one namespace do not affect another",
   async (_, count, collection, make) => {
-    const api = await startObjectApiServer();
-    const [port, adminPort] = [await freePort(), await freePort()];
-    api.put(
-      `/apis/${gatewayApi}/gatewayclasses`,
-      object(gatewayApi, "GatewayClass", "", "gateway-proxy", {
-        spec: { controllerName: "gatewayproxy.dev/controller" },
-      }),
-    );
-    api.put(
-      `/apis/${gatewayApi}/gateways`,
-      object(gatewayApi, "Gateway", "default", "web", {
-        spec: { gatewayClassName: "gateway-proxy", listeners: [{ name: "http", port, protocol: "HTTP" }] },
-      }),
-    );
-    api.put(routes, marker("first"));
-    const env = { KUBECONFIG: api.kubeconfig, UV_THREADPOOL_SIZE: "1" };
-    const [proxy, controller] = await Promise.all([
-      startWatched({
-        main: programFile("proxy", "proxy"),
-        args: [
-          ...["--kubernetes", "--gateway", "default/web", "--workers", "1", "--access-log", "off"],
-          ...["--listen-address", "127.0.0.1", "--admin-address", `127.0.0.1:${adminPort}`],
-        ],
-        env,
-        threads: 2,
-      }),
-      startWatched({
-        main: programFile("proxy", "controller"),
-        args: ["--proxy-image", "test/proxy:1", "--namespace", "system", "--identity", "one"],
-        env,
-        threads: 1,
-      }),
-    ]);
-    const served = (): Promise<string> =>
-      fetch(`http://127.0.0.1:${adminPort}/config_dump`).then(
-        (response) => response.text(),
-        () => "",
-      );
-    const hasStatus = (): boolean => {
-      const route = api.get(routes, "default", "marker");
-      const { generation } = (route?.["metadata"] ?? {}) as { generation?: number };
-      return JSON.stringify(route?.["status"] ?? "").includes(`"observedGeneration":${String(generation)}`);
-    };
-    /** Resolves when an edit in the other namespace is served and has its status. */
-    const effective = async (mark: string): Promise<void> => {
-      api.put(routes, marker(mark));
-      const isServed = async (): Promise<boolean> => (await served()).includes(`"${mark}"`);
-      await expect.poll(async () => hasStatus() && (await isServed()), { timeout: timeoutMs, interval: 20 }).toBe(true);
-    };
-    for (let times = 0; times < 3; times++) await effective(`warm-${times}`);
-    const before = [await proxy.heapBytes(), await controller.heapBytes()];
-    for (let index = 0; index < count; index++) {
-      api.put(collection, make(index));
-      // The programs read during the loop.
-      if (index % 20 === 0) await new Promise((resolve) => setImmediate(resolve));
-    }
-    await effective("during");
-    await effective("after");
-    for (const [index, each] of [proxy, controller].entries()) {
-      expect(each.hasEnded(), each.output()).toBe(false);
-      expect((await fetch(`${each.readiness}/healthz/ready`)).status).toBe(200);
-      expect((await each.heapBytes()) - (before[index] ?? 0)).toBeLessThan(maxGrowthBytes);
-    }
+    await expectUnaffected(await startBystander(), maxGrowthBytes, (api) => putAll(api, collection, count, make));
   },
   170_000,
 );

@@ -1,8 +1,9 @@
 /** Names and labels of the objects of a Gateway. */
+import { gatewayNameLabel } from "../../api/names.ts";
 import { trimEnd } from "@gatewayproxy/runtime/trim-end";
 import { createHash } from "node:crypto";
 import { fieldsOf, type KubeObject } from "../../kube/object.ts";
-import { gatewayLabelValue, gatewayNameLabel } from "../../translate/gateway/gateway-label.ts";
+import { gatewayLabelValue } from "../../translate/gateway/gateway-label.ts";
 
 /** The label that marks the objects of this controller. No other object is ever changed or deleted. */
 export const managedByLabel = "app.kubernetes.io/managed-by";

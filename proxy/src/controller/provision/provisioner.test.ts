@@ -1,9 +1,9 @@
+import { gatewayNameLabel } from "../../api/names.ts";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { ClusterConnection } from "../../kube/connection.ts";
 import type { KubeObject } from "../../kube/object.ts";
 import { openScriptedApiServer } from "../../kube/testing/scripted-api-server.ts";
-import { gatewayNameLabel } from "../../translate/gateway/gateway-label.ts";
 import { gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
 import { ownedObject } from "./owned-object.ts";
 import { Provisioner } from "./provisioner.ts";

@@ -31,6 +31,7 @@ import {
   withDigest,
 } from "./owned-object.ts";
 import { accountUidIn, uidOf, withAccountUid } from "./account-uid.ts";
+import { keptPart } from "./kept-part.ts";
 import { narrowedRole, objectsReadBy } from "./roles.ts";
 import { retainedReplicas, replicasManager } from "./replicas.ts";
 import { accountNameIn, isComplete, isWorkload, withReplicasOf, withUnchangeable } from "./workload-change.ts";
@@ -116,7 +117,7 @@ export class Provisioner {
           ...{ connection, clock, random, log, onChange },
           paths: [resourcePath(ownedTypes[kind])],
           selector: { labelSelector: `${managedByLabel}=${managedBy}` },
-          read: (object) => object,
+          read: keptPart,
         }),
       ]),
     );

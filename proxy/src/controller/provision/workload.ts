@@ -3,13 +3,14 @@
  * PodDisruptionBudget, and a HorizontalPodAutoscaler if parameters request one. If they request volumes, a StatefulSet
  * replaces the Deployment. Pods comply with the Pod Security Standard "restricted".
  */
+import { gatewayNameLabel } from "../../api/names.ts";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { isIP } from "node:net";
 import { readinessPort, statsPort } from "@gatewayproxy/runtime/operator-server-settings";
 import { renderSocketAddress, type SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import type { Gateway } from "../../api/gateway.ts";
 import type { KubeObject } from "../../kube/object.ts";
-import { gatewayLabelValue, gatewayNameLabel } from "../../translate/gateway/gateway-label.ts";
+import { gatewayLabelValue } from "../../translate/gateway/gateway-label.ts";
 import type { RefusedPolicies } from "../../translate/context.ts";
 import { mergeObject } from "./merge.ts";
 import { boundedName, gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";

@@ -10,8 +10,11 @@ import { parseResource } from "../../api/parse-resource.ts";
 import { selectedInStatus } from "../../api/selected-secrets.ts";
 import { keepsLastValidVersion, type RejectedResource } from "../../api/rejected-resource.ts";
 import type { Resource } from "../../api/resource.ts";
+import type { ErrorPlace } from "../../api/bounded-errors.ts";
 import type { FieldError, FieldPath } from "../../api/issue.ts";
 import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
+import { withKeptStatus } from "./kept-status.ts";
+import { reportedPart } from "./reported-part.ts";
 import { parseValidRules } from "./valid-rules.ts";
 
 /** The cached state of one object. */
@@ -40,7 +43,7 @@ export function cacheResource(
   // The object may have been deleted and recreated between two events; its previous version then does not apply.
   const isSameObject = lastValid?.metadata.uid === fieldsOf(object["metadata"])["uid"];
   const previous = isSameObject && keepsLastValidVersion(object["kind"]) ? lastValid : undefined;
-  const parsed = parseContained(options.keepsStatus ? object : withoutStatus(object), previous);
+  const parsed = parseContained(options.keepsStatus ? withKeptStatus(object) : withoutStatus(object), previous);
   return before !== undefined && isDeepStrictEqual(parsed, before) ? before : parsed;
 }
 
@@ -58,7 +61,7 @@ function parseContained(object: KubeObject, lastValid: Resource | undefined): Ca
     const message = `cannot be read: ${errorMessage(error)}`;
     const inForce = lastValid === undefined ? "nothing" : "lastValidVersion";
     const errors = [{ path: [], message, isUnknownField: false }];
-    return { resource: lastValid, rejected: { object, errors, inForce }, unknownFields: [] };
+    return { resource: lastValid, rejected: { object: reportedPart(object), errors, inForce }, unknownFields: [] };
   }
 }
 
@@ -67,35 +70,36 @@ function parseVersion(object: KubeObject, lastValid: Resource | undefined): Cach
   if (parsed.kind === "resource") return { resource: parsed.resource, rejected: undefined, unknownFields: [] };
   // Only kinds that the parser reads are watched.
   if (parsed.kind === "foreign") return { resource: undefined, rejected: undefined, unknownFields: [] };
-  const { errors, remains } = parsed;
-  if (isNewerGatewayApi(object, errors) && !mayRestrict(object, errors)) {
-    const trimmed = parseResource(errors.reduce<unknown>((rest, { path }) => withoutField(rest, path), object));
+  const { errors, places, remains } = parsed;
+  const reported = reportedPart(object);
+  if (isNewerGatewayApi(object, places) && !mayRestrict(object, places)) {
+    const trimmed = parseResource(places.reduce<unknown>((rest, { path }) => withoutField(rest, path), object));
     if (trimmed.kind === "resource") return { resource: trimmed.resource, rejected: undefined, unknownFields: errors };
   }
   // The valid rules are the same in every replica; the last valid version depends on the versions that a replica has
   // read.
-  const partly = parseValidRules(object, errors);
+  const partly = parseValidRules(object, places);
   if (partly !== undefined) {
-    return { resource: partly, rejected: { object, errors, inForce: "validRules" }, unknownFields: [] };
+    return { resource: partly, rejected: { object: reported, errors, inForce: "validRules" }, unknownFields: [] };
   }
   if (lastValid === undefined && remains !== undefined) {
-    return { resource: remains, rejected: { object, errors, inForce: "remains" }, unknownFields: [] };
+    return { resource: remains, rejected: { object: reported, errors, inForce: "remains" }, unknownFields: [] };
   }
   const inForce = lastValid === undefined ? "nothing" : "lastValidVersion";
-  return { resource: lastValid, rejected: { object, errors, inForce }, unknownFields: [] };
+  return { resource: lastValid, rejected: { object: reported, errors, inForce }, unknownFields: [] };
 }
 
 /**
  * Whether all errors are unknown fields of an object of the Gateway API. Fields of a newer version of that API are
  * ignored. Unknown fields of a ProxyPolicy or Backend are not ignored, because a limit must not be applied in part.
  */
-function isNewerGatewayApi({ apiVersion }: KubeObject, errors: readonly FieldError[]): boolean {
+function isNewerGatewayApi({ apiVersion }: KubeObject, errors: readonly ErrorPlace[]): boolean {
   const isGatewayApi = typeof apiVersion === "string" && apiVersion.startsWith(`${gatewayGroup}/`);
   return isGatewayApi && errors.every(({ isUnknownField }) => isUnknownField);
 }
 
 /** Whether an unknown field may be a condition under which a ReferenceGrant permits what it names. */
-function mayRestrict({ kind }: KubeObject, errors: readonly FieldError[]): boolean {
+function mayRestrict({ kind }: KubeObject, errors: readonly ErrorPlace[]): boolean {
   return kind === "ReferenceGrant" && errors.some(({ path }) => path[0] === "spec");
 }
 

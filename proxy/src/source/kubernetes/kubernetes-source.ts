@@ -7,6 +7,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
 import { renderPath } from "../../api/issue.ts";
@@ -330,14 +331,14 @@ function watchProblems(name: string, { state }: ResourceWatch, isExpected: boole
 }
 
 /** Returns the errors of a rejected version, and its ignored fields. */
-function resourceProblems({ resource, rejected, unknownFields }: CachedResource): readonly Problem[] {
+const resourceProblems = memoised(({ resource, rejected, unknownFields }: CachedResource): readonly Problem[] => {
   const key = rejected === undefined ? resource && resourceKey(resource) : keyOf(rejected);
   return [...(rejected?.errors ?? []), ...unknownFields].map(({ path, message }) => ({
     message,
     ...(key !== undefined && { resource: key }),
     ...(path.length > 0 && { path: renderPath(path) }),
   }));
-}
+});
 
 function keyOf({ object }: RejectedResource): ResourceKey {
   const { kind, metadata } = object;

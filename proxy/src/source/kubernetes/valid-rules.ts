@@ -3,7 +3,7 @@
  * name and its valid matches and responds with 500, like a rule that the translation rejects. If it were left out, its
  * requests could reach the backend of another rule without its filters.
  */
-import type { FieldError } from "../../api/issue.ts";
+import type { ErrorPlace } from "../../api/bounded-errors.ts";
 import { parseResource } from "../../api/parse-resource.ts";
 import type { Resource } from "../../api/resource.ts";
 import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
@@ -12,7 +12,7 @@ import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
  * Returns the route with its valid rules; undefined for an object of another kind, if an error is outside of the rules,
  * and if no rule is valid.
  */
-export function parseValidRules(object: KubeObject, errors: readonly FieldError[]): Resource | undefined {
+export function parseValidRules(object: KubeObject, errors: readonly ErrorPlace[]): Resource | undefined {
   const { kind, spec } = object;
   const rules = fieldsOf(spec)["rules"];
   if ((kind !== "HTTPRoute" && kind !== "GRPCRoute") || !isObject(spec) || !Array.isArray(rules)) return undefined;
@@ -37,11 +37,11 @@ function restricted<Rule extends object>(rules: readonly Rule[], isLost: (index:
   return rules.map((rule, index) => (isLost(index) ? { ...rule, matches: [] } : rule));
 }
 
-function ruleOf([spec, rules, index]: FieldError["path"]): number | undefined {
+function ruleOf([spec, rules, index]: ErrorPlace["path"]): number | undefined {
   return spec === "spec" && rules === "rules" && typeof index === "number" ? index : undefined;
 }
 
-function withoutInvalidParts(rule: unknown, errors: readonly FieldError[] | undefined): unknown {
+function withoutInvalidParts(rule: unknown, errors: readonly ErrorPlace[] | undefined): unknown {
   if (errors === undefined || !isObject(rule)) return rule;
   const invalid = new Set(errors.map(({ path }) => (path[3] === "matches" ? path[4] : path[3])));
   const { name } = rule;

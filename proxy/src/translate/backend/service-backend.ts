@@ -1,7 +1,7 @@
 /** Translates a port of a Service to a backend with the ready endpoints of its EndpointSlices. */
 import { listSome } from "@gatewayproxy/runtime/bounded-text";
 import type { EndpointSlice, SliceEndpoint } from "../../api/endpoint-slice.ts";
-import type { Service, ServicePort } from "../../api/service.ts";
+import { maxServicePorts, type Service, type ServicePort } from "../../api/service.ts";
 import type { UnresolvedReason } from "../../api/status.ts";
 import type { Backend, Endpoint } from "../../ir/snapshot.ts";
 import type { ResolvedTlsPolicies, ServiceTls } from "./backend-tls.ts";
@@ -118,7 +118,8 @@ export function resolveService(
   }
   const servicePort = portsOfService[transport](service.spec).get(port);
   if (servicePort === undefined) {
-    const message = `${name} has no ${transport} port ${port}, it has ${portList[transport](service.spec)}`;
+    const bound = service.spec.ports.length < maxServicePorts ? "" : `, of which the first ${maxServicePorts} are read`;
+    const message = `${name} has no ${transport} port ${port}, it has ${portList[transport](service.spec)}${bound}`;
     return { kind: "unresolved", reason: "BackendNotFound", message };
   }
   // A BackendTLSPolicy does not concern datagrams.

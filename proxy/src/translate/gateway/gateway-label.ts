@@ -1,10 +1,6 @@
-/** The label of all objects of a Gateway (GEP-1762), and its value for names that are too long. */
+/** The value of the label of all objects of a Gateway (GEP-1762), for names that are too long. */
 import { trimEnd } from "@gatewayproxy/runtime/trim-end";
 import { createHash } from "node:crypto";
-import { gatewayGroup } from "../../api/names.ts";
-
-/** The key of the label. */
-export const gatewayNameLabel = `${gatewayGroup}/gateway-name`;
 
 /** The maximum length of the value of a label in Kubernetes. */
 const longest = 63;

@@ -1,8 +1,9 @@
+import { gatewayNameLabel } from "../../api/names.ts";
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { describe, expect, test } from "vitest";
 import { parseManifests } from "../../api/parse-manifests.ts";
 import { type ResourceSet, routesOf } from "../../api/resource.ts";
-import { gatewayLabelValue, gatewayNameLabel } from "./gateway-label.ts";
+import { gatewayLabelValue } from "./gateway-label.ts";
 import { gatewayScope, gatewayScopes, readyReplicas } from "./gateway-scope.ts";
 import { namedObjects } from "../reference/references.ts";
 

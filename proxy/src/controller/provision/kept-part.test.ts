@@ -1,0 +1,49 @@
+/** What the provisioner keeps of an object with the controller's label. */
+import { describe, expect, test } from "vitest";
+import { keptPart } from "./kept-part.ts";
+import { gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
+
+const labels = { [managedByLabel]: managedBy, [gatewayNamespaceLabel]: "infra" };
+const long = "x".repeat(200_000);
+
+describe("keptPart()", () => {
+  test("keeps an object of the size of the controller's own", () => {
+    const object = {
+      ...{ apiVersion: "v1", kind: "Service" },
+      metadata: {
+        namespace: "a",
+        name: "b",
+        uid: "c",
+        labels,
+        annotations: { note: "d" },
+        ownerReferences: [{ uid: "e" }],
+      },
+      spec: { ports: [{ port: 80 }] },
+      status: { loadBalancer: {} },
+    };
+    expect(keptPart(object)).toEqual(object);
+  });
+
+  test("keeps what identifies an object with long texts", () => {
+    const metadata = { namespace: "a", name: "b", labels: { ...labels, other: "f" }, annotations: { note: long } };
+    const object = { apiVersion: "v1", kind: "Service", metadata, spec: { long }, status: { long } };
+    expect(keptPart(object)).toEqual({
+      ...{ apiVersion: "v1", kind: "Service" },
+      metadata: { namespace: "a", name: "b", labels },
+    });
+  });
+
+  test.each([
+    ["with replicas", { "f:replicas": {} }],
+    ["without replicas", {}],
+  ])("keeps of managed fields that the controller has applied the object %s", (_, spec) => {
+    const entry = { manager: "gatewayproxy.dev/controller", operation: "Apply" };
+    const managedFields = [
+      { manager: "other", operation: "Apply", fieldsV1: { long } },
+      { ...entry, time: "2026-01-01T00:00:00Z", fieldsV1: { "f:spec": { ...spec, "f:template": { long } } } },
+    ];
+    expect(keptPart({ metadata: { managedFields } })).toEqual({
+      metadata: { managedFields: [{ ...entry, fieldsV1: { "f:spec": spec } }] },
+    });
+  });
+});
