@@ -295,11 +295,14 @@ describe("what is kept of an object", () => {
     expect(errors.at(-1)).toBe("19 further errors are not listed");
   });
 
-  test("is no list of hundreds of errors", () => {
-    const matches = Array.from({ length: 64 }, () => ({
-      headers: Array.from({ length: 16 }, () => ({ name: "a", value: "" })),
-    }));
-    const route = object("gateway.networking.k8s.io/v1", "HTTPRoute", { spec: { rules: [{ matches }] } });
+  test.each([
+    ["of invalid texts", { name: "a", value: "" }],
+    ["of large expressions", { name: "a", value: "x{1000}{1000}", type: "RegularExpression" }],
+    ["of other words", { name: "a", value: "x", type: "Prefix" }],
+    ["of unknown fields", { name: "a", value: "x", unknown: 1 }],
+  ])("is no list of hundreds of errors %s", (_, header) => {
+    const matches = Array.from({ length: 64 }, () => ({ headers: Array.from({ length: 16 }, () => header) }));
+    const route = object("gateway.networking.k8s.io/v1", "HTTPRoute", { spec: { rules: [{ matches }, { matches }] } });
     expect(errorsOf(route)).toEqual(["has too many errors to list them"]);
   });
 });

@@ -56,7 +56,7 @@ export function parseResource(value: unknown): ParsedResource {
   };
 }
 
-/** Errors of an object that is parsed to its end, each counted once for each list around it. */
+/** Errors of an object that is parsed to its end, as `withErrorBound` counts them. */
 const maxErrors = 1_024;
 
 /** Returns undefined for an object with too many errors. */

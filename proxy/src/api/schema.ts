@@ -14,7 +14,10 @@ export type Immutable<T> = T extends readonly (infer Item)[]
 
 /** Returns a schema for a map with these fields and no others. Each unknown field is an issue at its own path. */
 export function strictObject<Shape extends z.core.$ZodLooseShape>(shape: Shape): z.ZodObject<Shape, z.core.$strict> {
-  const unknownField = z.custom<never>(() => false, { params: { unknownField: Object.keys(shape) } });
+  const unknownField = z.custom<never>(
+    counting(() => false),
+    { params: { unknownField: Object.keys(shape) } },
+  );
   // zod's own strict object reports all unknown fields as one issue of the parent. The catch-all accepts nothing, so
   // the outputs are the same; only its type differs.
   return z.object(shape).catchall(unknownField);
@@ -57,7 +60,7 @@ export function leaf<T>(
   test: (value: unknown) => boolean,
   published: Published = {},
 ): z.ZodCustom<T, T> {
-  return z.custom<T>(test, { params: { accepted } }).meta({ ...published });
+  return z.custom<T>(counting(test), { params: { accepted } }).meta({ ...published });
 }
 
 /** Returns a schema for an integer within bounds, both inclusive. */
@@ -183,13 +186,10 @@ const accepted = () => true;
 /** Ends the parsing of an object. */
 export class TooManyErrors extends Error {}
 
-/**
- * Errors of list items until the parsing ends, each counted once for each list around it. To describe tens of thousands takes a
- * quarter of a second.
- */
+/** Errors until the parsing ends. To describe tens of thousands takes a quarter of a second. */
 let errorsLeft = Number.POSITIVE_INFINITY;
 
-/** Runs `parse`, which throws `TooManyErrors` if the lists of an object have more than `max` errors. */
+/** Runs `parse`, which throws `TooManyErrors` if an object has more than `max` errors, some of them counted several times. */
 export function withErrorBound<Value>(max: number, parse: () => Value): Value {
   errorsLeft = max;
   try {
@@ -199,11 +199,28 @@ export function withErrorBound<Value>(max: number, parse: () => Value): Value {
   }
 }
 
-/** Called for each item of a list. Never runs the check to which it belongs. */
+/** Called for each item of a list, except if a leaf of it is invalid. Never runs the check to which it belongs. */
 function countErrors({ issues }: z.core.ParsePayload): boolean {
-  errorsLeft -= issues.length;
-  if (errorsLeft < 0) throw new TooManyErrors();
+  count(issues.length);
   return false;
+}
+
+/** Returns the test of a leaf, which counts as an error if it fails. */
+function counting(test: (value: unknown) => boolean): (value: unknown) => boolean {
+  return (value) => {
+    // A test may try several schemas.
+    const left = errorsLeft;
+    errorsLeft = Number.POSITIVE_INFINITY;
+    const isValid = test(value);
+    errorsLeft = left;
+    if (!isValid) count(1);
+    return isValid;
+  };
+}
+
+function count(errors: number): void {
+  errorsLeft -= errors;
+  if (errorsLeft < 0) throw new TooManyErrors();
 }
 
 /** A label selector for namespaces (`metav1.LabelSelector`). */

@@ -27,6 +27,7 @@ import { type WatchQuota, openWatchQuota } from "../../kube/watch-quota.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { coalesce, type Coalescer } from "../coalesce.ts";
 import { type CachedResource, cacheResource } from "./cached-resource.ts";
+import { isDenied, NamedMemory } from "./named-memory.ts";
 import { isFaulty, listedObjects, resourcesIn, wholeSet } from "./listed-objects.ts";
 import { collectionPaths, namespacedPath, type WholeKind, wholeKinds } from "./watched-kinds.ts";
 
@@ -119,9 +120,16 @@ interface Wanted {
 
 interface NamedWatch {
   readonly watch: ResourceWatch;
+  readonly namespace: string;
   readonly sinceMs: number;
   /** Whether changes wait until the object is read. */
   readonly delaysChanges: boolean;
+}
+
+/** What the Secrets and ConfigMaps of one namespace take. */
+interface NamespaceShare {
+  readonly quota: WatchQuota;
+  readonly memory: NamedMemory;
 }
 
 /** Starts to watch. Retries until the API server can be reached. */
@@ -134,8 +142,10 @@ class Source implements KubernetesSource {
   readonly #changes: Coalescer;
   readonly #whole: ReadonlyMap<WholeKind, ResourceWatch>;
   readonly #named = new Map<ResourceKey, NamedWatch>();
-  /** Quotas by namespace. */
-  readonly #quotas = new Map<string, WatchQuota>();
+  /** By namespace. */
+  readonly #shares = new Map<string, NamespaceShare>();
+  /** Watches that were closed to read their objects again. */
+  readonly #reopened = new Set<ResourceKey>();
   #published: KubernetesConfiguration | undefined;
   /** The time at which a change started to wait for objects that are not read yet. */
   #waitingSinceMs: number | undefined;
@@ -165,17 +175,20 @@ class Source implements KubernetesSource {
 
   #watch(
     paths: readonly [string, ...string[]],
-    named?: { readonly selector: ObjectSelector; readonly quota: WatchQuota },
+    named?: { readonly selector: ObjectSelector } & NamespaceShare,
   ): ResourceWatch {
     const { connection, clock, random, log, keepsStatus } = this.#options;
+    const read = (object: KubeObject, before: CachedResource | undefined) =>
+      cacheResource(object, before, { keepsStatus });
     return watchObjects({
       connection,
       clock,
       random,
       log,
       paths,
-      ...(named !== undefined && named),
-      read: (object, before: CachedResource | undefined) => cacheResource(object, before, { keepsStatus }),
+      ...(named !== undefined && { selector: named.selector, quota: named.quota }),
+      read: (object, before: CachedResource | undefined) =>
+        named === undefined ? read(object, before) : named.memory.read(object, () => read(object, before)),
       onChange: () => this.#changes.trigger(),
     });
   }
@@ -193,6 +206,7 @@ class Source implements KubernetesSource {
       concerns = () => true,
     } = await runInSlices(this.#options.select(wholeSet(whole)));
     if (this.#hasEnded()) return;
+    this.#countMemory();
     this.#watchNamed(named, selections);
     if (this.#waitsForNamed()) {
       this.#publishGrants(selected);
@@ -216,7 +230,7 @@ class Source implements KubernetesSource {
       ),
       rejected: faulty.flatMap(({ rejected }) => rejected ?? []),
       unreadable: this.#unreadable(),
-      crowded,
+      crowded: crowded.union(this.#namespacesWithDenied()),
       forbiddenKinds: [...this.#whole].flatMap(([kind, { state }]) => (state.kind === "forbidden" ? [kind] : [])),
     };
     this.#publish(configuration);
@@ -244,6 +258,25 @@ class Source implements KubernetesSource {
     this.#publish({ ...this.#published, resources: { ...resources, ReferenceGrant } });
   }
 
+  /** Closes watches of objects for which there was no room and is room now. They are opened again. */
+  #countMemory(): void {
+    const byNamespace = Map.groupBy(this.#named, ([, { namespace }]) => namespace);
+    for (const [namespace, own] of byNamespace) {
+      const hasRoom = this.#shares.get(namespace)?.memory.count(own.map(([, { watch }]) => watch.values)) ?? [];
+      for (const [at, [key, { watch }]] of own.entries()) {
+        if (hasRoom[at] !== true) continue;
+        watch.close();
+        this.#named.delete(key);
+        this.#reopened.add(key);
+      }
+    }
+  }
+
+  #namespacesWithDenied(): ReadonlySet<string> {
+    const denied = [...this.#named.values()].filter(({ watch }) => watch.values.some(isDenied));
+    return new Set(denied.map(({ namespace }) => namespace));
+  }
+
   /** Opens watches of these objects, and closes all other watches of named objects. */
   #watchNamed(named: readonly NamedObject[], selections: readonly SecretSelection[]): void {
     const desired = new Map<ResourceKey, Wanted>([
@@ -263,15 +296,17 @@ class Source implements KubernetesSource {
     }
     for (const [key, { kind, namespace, selector }] of desired) {
       if (this.#named.has(key)) continue;
-      const quota = this.#quotas.get(namespace) ?? openWatchQuota();
-      this.#quotas.set(namespace, quota);
+      const share = this.#shares.get(namespace) ?? { quota: openWatchQuota(), memory: new NamedMemory() };
+      this.#shares.set(namespace, share);
       // The first configuration waits for every object. Later, a namespace with many objects must not delay the others.
-      const delaysChanges = this.#published === undefined || quota.hasRoom;
-      const watch = this.#watch([namespacedPath(kind, namespace)], { selector, quota });
-      this.#named.set(key, { watch, sinceMs: this.#options.clock.monotonicMs(), delaysChanges });
+      const isNeeded = "labelSelector" in selector || !this.#reopened.has(key);
+      const delaysChanges = this.#published === undefined || (share.quota.hasRoom && isNeeded);
+      const watch = this.#watch([namespacedPath(kind, namespace)], { selector, ...share });
+      this.#named.set(key, { watch, namespace, sinceMs: this.#options.clock.monotonicMs(), delaysChanges });
     }
+    this.#reopened.clear();
     const inUse = new Set(Array.from(desired.values(), ({ namespace }) => namespace));
-    for (const namespace of this.#quotas.keys()) if (!inUse.has(namespace)) this.#quotas.delete(namespace);
+    for (const namespace of this.#shares.keys()) if (!inUse.has(namespace)) this.#shares.delete(namespace);
   }
 
   /**

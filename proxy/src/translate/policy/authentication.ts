@@ -14,7 +14,7 @@ import { readKeySet } from "../../authentication/json-web-keys.ts";
 import type { TranslationContext } from "../context.ts";
 import { nameKey } from "../index/object-names.ts";
 import { readConfigMap, readSecret } from "../reference/resolution.ts";
-import { selectedSecrets } from "../reference/selected-secrets.ts";
+import { isSelectionRead, maxSelections, selectedSecrets } from "../reference/selected-secrets.ts";
 import type { Finding } from "../status/finding.ts";
 
 /** The authentication of a policy, without a target. */
@@ -125,7 +125,19 @@ function keysOf(
     }
     const selected = selectedSecrets(context.index.resources, policy);
     for (const secret of selected) secrets.set(secret.metadata.name, secret);
-    if (selected.length === 0) report(`no Secret of namespace ${namespace} has these labels`, ...path);
+    if (!isSelectionRead(context.index.resources, policy)) {
+      report(
+        `namespace ${namespace} has more than ${maxSelections} selectors, and the Secrets of this one are not read`,
+        ...path,
+      );
+    } else if (context.crowded.has(namespace)) {
+      report(
+        `Secrets of namespace ${namespace} with these labels may be missing: it has more or larger ones than are read`,
+        ...path,
+      );
+    } else if (selected.length === 0) {
+      report(`no Secret of namespace ${namespace} has these labels`, ...path);
+    }
   }
   return distinctKeys(secrets, report);
 }

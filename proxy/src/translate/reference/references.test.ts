@@ -152,7 +152,7 @@ describe("the Secrets and ConfigMaps that are read are the referents of", () => 
     const messageOf = (namespace: string) =>
       backends.find((each) => each.namespace === namespace)?.conditions[0]?.message;
     expect(messageOf("crowd")).toContain(
-      `does not exist, or is not read: objects of namespace crowd refer to more than ${maxReferencesOfNamespace} Secrets and ConfigMaps`,
+      `does not exist, or is not read: objects of namespace crowd refer to more than ${maxReferencesOfNamespace} Secrets and ConfigMaps, or those of the namespace have more than 64 MiB`,
     );
     expect(messageOf("other")).toBe("Secret other/key-of-one does not exist");
   });

@@ -87,7 +87,8 @@ export function readSecret<T, Reason extends string>(
   referrer: string = namespace,
 ): Resolution<T, Reason> {
   const secret = context.index.secrets.get(objectKey({ namespace, name }));
-  return resolved(context, referrer, renderKey("Secret", namespace, name), secret && read(secret), reason);
+  const key = renderKey("Secret", namespace, name);
+  return resolved(context, [referrer, namespace], key, secret && read(secret), reason);
 }
 
 /** As `readSecret`, for a ConfigMap. */
@@ -100,13 +101,17 @@ export function readConfigMap<T, Reason extends string>(
   referrer: string = namespace,
 ): Resolution<T, Reason> {
   const configMap = context.index.configMaps.get(objectKey({ namespace, name }));
-  return resolved(context, referrer, renderKey("ConfigMap", namespace, name), configMap && read(configMap), reason);
+  const key = renderKey("ConfigMap", namespace, name);
+  return resolved(context, [referrer, namespace], key, configMap && read(configMap), reason);
 }
 
-/** @param result undefined if there is no object. */
+/**
+ * @param namespaces of the referring object and of the referent.
+ * @param result undefined if there is no object.
+ */
 function resolved<T, Reason extends string>(
   { unreadable, crowded }: TranslationContext,
-  referrer: string,
+  namespaces: readonly string[],
   key: ResourceKey,
   result: CredentialResult<T> | undefined,
   reason: Reason,
@@ -120,8 +125,9 @@ function resolved<T, Reason extends string>(
     const message = `${key} must not be read: the verbs list and watch are not permitted`;
     return { kind: "unresolved", reason, message };
   }
-  if (crowded.has(referrer)) {
-    const message = `${key} does not exist, or is not read: objects of namespace ${referrer} refer to more than ${maxReferencesOfNamespace} Secrets and ConfigMaps`;
+  const full = namespaces.find((namespace) => crowded.has(namespace));
+  if (full !== undefined) {
+    const message = `${key} does not exist, or is not read: objects of namespace ${full} refer to more than ${maxReferencesOfNamespace} Secrets and ConfigMaps, or those of the namespace have more than 64 MiB`;
     return { kind: "unresolved", reason, message };
   }
   return { kind: "unresolved", reason, message: `${key} does not exist`, code: "ReferentNotFound" };

@@ -6,6 +6,7 @@ import type { ResourceSet } from "../../api/resource.ts";
 import type { Secret } from "../../api/secret.ts";
 import { maxSelectedSecrets } from "../../api/selected-secrets.ts";
 import { memoised } from "@gatewayproxy/runtime/memoised";
+import { sortByAge } from "../index/object-names.ts";
 
 /**
  * Returns the names of the Secrets that a policy selects.
@@ -30,20 +31,41 @@ export interface SecretSelection {
   readonly labelSelector: string;
 }
 
-/** Returns the selections of all policies, each once. */
+/** Selections of a namespace that are read, since each is a watch, or a list that is read again and again. */
+export const maxSelections = 256;
+
+/** Returns the selections of all policies, each once: those of the oldest policies of each namespace. */
 export function secretSelections({
   ProxyPolicy: policies,
 }: Pick<ResourceSet, "ProxyPolicy">): readonly SecretSelection[] {
   const distinct = new Map<string, SecretSelection>();
-  for (const policy of policies) {
-    const labels = Object.entries(selectorOf(policy) ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
-    // Another key is reported, and is no selection for the API server.
-    if (labels.length === 0 || !labels.every(([key]) => isLabelKey(key))) continue;
-    const { namespace } = policy.metadata;
-    const labelSelector = labels.map(([key, value]) => `${key}=${value}`).join(",");
-    distinct.set(`${namespace} ${labelSelector}`, { namespace, labelSelector });
+  for (const policy of sortByAge(policies)) {
+    const selection = selectionOf(policy);
+    if (selection !== undefined) distinct.set(`${selection.namespace} ${selection.labelSelector}`, selection);
   }
-  return [...distinct.values()];
+  const byNamespace = Map.groupBy(distinct.values(), ({ namespace }) => namespace);
+  return [...byNamespace.values()].flatMap((own) => own.slice(0, maxSelections));
+}
+
+/** Returns the selection of a policy; undefined if it has none for the API server. */
+const selectionOf = memoised((policy: ProxyPolicy): SecretSelection | undefined => {
+  const labels = Object.entries(selectorOf(policy) ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
+  // Another key is reported, and is no selection for the API server.
+  if (labels.length === 0 || !labels.every(([key]) => isLabelKey(key))) return undefined;
+  const labelSelector = labels.map(([key, value]) => `${key}=${value}`).join(",");
+  return { namespace: policy.metadata.namespace, labelSelector };
+});
+
+const readSelections = memoised((policies: readonly ProxyPolicy[]): ReadonlySet<string> => {
+  const selections = secretSelections({ ProxyPolicy: policies });
+  return new Set(selections.map(({ namespace, labelSelector }) => `${namespace} ${labelSelector}`));
+});
+
+/** Whether the Secrets that a policy selects are read: it is among the first ones of its namespace. */
+export function isSelectionRead({ ProxyPolicy }: Pick<ResourceSet, "ProxyPolicy">, policy: ProxyPolicy): boolean {
+  const selection = selectionOf(policy);
+  if (selection === undefined) return true;
+  return readSelections(ProxyPolicy).has(`${selection.namespace} ${selection.labelSelector}`);
 }
 
 const byNamespace = memoised((secrets: readonly Secret[]) =>

@@ -1,0 +1,38 @@
+/** The Secrets of a namespace that are kept, within a bound of their length. */
+import { expect, test } from "vitest";
+import { type CachedResource, cacheResource } from "./cached-resource.ts";
+import { isDenied, NamedMemory } from "./named-memory.ts";
+
+const secret = (name: string, length: number) => ({
+  ...{ apiVersion: "v1", kind: "Secret", metadata: { name, namespace: "a" } },
+  data: { key: "x".repeat(length) },
+});
+
+function read(memory: NamedMemory, name: string, length: number): CachedResource {
+  const object = secret(name, length);
+  return memory.read(object, () => cacheResource(object, undefined, { keepsStatus: false }));
+}
+
+test("an object beyond the bound is rejected, and read again when there is room", () => {
+  const memory = new NamedMemory(10_000);
+  const [first, second] = [read(memory, "first", 6_000), read(memory, "second", 6_000)];
+  expect([first, second].map(isDenied)).toEqual([false, true]);
+  expect(second).toMatchObject({ resource: undefined, rejected: { inForce: "nothing" } });
+  expect(memory.count([[first], [second]])).toEqual([false, false]);
+  const shorter = read(memory, "first", 100);
+  expect(memory.count([[shorter], [second]])).toEqual([false, true]);
+  expect(isDenied(read(memory, "second", 6_000))).toBe(false);
+});
+
+test("each selection of an object counts", () => {
+  const memory = new NamedMemory(10_000);
+  const all = Array.from({ length: 5 }, () => read(memory, "selected", 3_000));
+  expect(all.map(isDenied)).toEqual([false, false, true, true, true]);
+  expect(memory.count(all.map((each) => [each]))).toEqual([false, false, false, false, false]);
+});
+
+test("what is gone leaves room for some of the others", () => {
+  const memory = new NamedMemory(10_000);
+  const all = Array.from({ length: 6 }, (_, at) => read(memory, `s${at}`, 4_000));
+  expect(memory.count(all.slice(1).map((each) => [each]))).toEqual([false, true, false, false, false]);
+});

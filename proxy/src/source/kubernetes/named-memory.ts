@@ -1,0 +1,87 @@
+/**
+ * Bounds the memory of the Secrets and ConfigMaps of one namespace that a process reads. Anyone may write thousands of them with a
+ * megabyte each, and select each of them by the selectors of many policies.
+ */
+import { fieldsOf, type KubeObject } from "../../kube/object.ts";
+import type { CachedResource } from "./cached-resource.ts";
+import { reportedPart } from "./reported-part.ts";
+
+/** The maximum of all texts of a namespace together, in characters. A certificate with its key has some 7,000. */
+const maxLength = 64 * 1024 * 1024;
+/** Of an object without texts. */
+const emptyLength = 512;
+
+/** The length of each object that is kept, and of each that is not, which is negative. */
+const lengths = new WeakMap<CachedResource, number>();
+
+/** The memory of one namespace. What is not kept is read again once there is room for it. */
+export class NamedMemory {
+  #used = 0;
+  readonly #max: number;
+
+  /** @param max for tests. */
+  constructor(max = maxLength) {
+    this.#max = max;
+  }
+
+  /** Returns the object as it is parsed, or rejected if there is no room for it. */
+  read(object: KubeObject, parse: () => CachedResource): CachedResource {
+    const length = lengthOf(object);
+    if (this.#used + length > this.#max) {
+      const denied = deniedObject(object);
+      lengths.set(denied, -length);
+      return denied;
+    }
+    this.#used += length;
+    const kept = parse();
+    lengths.set(kept, length);
+    return kept;
+  }
+
+  /**
+   * Counts what is kept now.
+   *
+   * @param watches the objects of each watch.
+   * @returns for each watch, whether it is to be read again, since there is room for what was not kept of it.
+   */
+  count(watches: readonly (readonly CachedResource[])[]): readonly boolean[] {
+    const wanted = watches.map((values) =>
+      values.reduce((sum, each) => sum + Math.max(0, -(lengths.get(each) ?? 0)), 0),
+    );
+    this.#used = watches.flat().reduce((sum, each) => sum + Math.max(0, lengths.get(each) ?? 0), 0);
+    let left = this.#max - this.#used;
+    return wanted.map((length) => {
+      if (length === 0 || length > left) return false;
+      left -= length;
+      return true;
+    });
+  }
+}
+
+/** Whether an object is not kept, since there is no room for it. */
+export function isDenied(cached: CachedResource): boolean {
+  return (lengths.get(cached) ?? 0) < 0;
+}
+
+function deniedObject(object: KubeObject): CachedResource {
+  const { namespace } = fieldsOf(object["metadata"]);
+  const message = `is not read: the Secrets and ConfigMaps of namespace ${String(namespace)} that are read have more than ${maxLength} characters`;
+  const errors = [{ path: [], message, isUnknownField: false }];
+  return {
+    resource: undefined,
+    rejected: { object: reportedPart(object), errors, inForce: "nothing" },
+    unknownFields: [],
+  };
+}
+
+function lengthOf({ data, stringData, metadata }: KubeObject): number {
+  const { labels, annotations } = fieldsOf(metadata);
+  return [data, stringData, labels, annotations].reduce<number>((sum, map) => sum + lengthOfMap(map), emptyLength);
+}
+
+function lengthOfMap(map: unknown): number {
+  return Object.entries(fieldsOf(map)).reduce(
+    (sum, [key, value]) => sum + key.length + (typeof value === "string" ? value.length : 0),
+    0,
+  );
+}
