@@ -104,7 +104,12 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
   }
 
   /** Status and body of the response. */
-  function write(method: string, target: ResourcePath, body: KubeObject): readonly [number, KubeObject] {
+  function write(
+    method: string,
+    target: ResourcePath,
+    body: KubeObject,
+    isMerge: boolean,
+  ): readonly [number, KubeObject] {
     const { collection, namespace, isStatus } = target;
     const name = target.name === "" ? nameOf(body) : target.name;
     const before = objects.get(keyOf(collection, namespace, name));
@@ -113,7 +118,8 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
       return before === undefined ? [404, failure(404)] : [200, record("DELETED", collection, before)];
     }
     if (isStatus && before === undefined) return [404, failure(404)];
-    const written = isStatus ? { status: body["status"] } : body;
+    const kept = isMerge ? fieldsOf(before?.["status"]) : {};
+    const written = isStatus ? { status: { ...kept, ...fieldsOf(body["status"]) } } : body;
     const metadata = { ...fieldsOf(before?.["metadata"]), ...(isStatus ? {} : fieldsOf(body["metadata"])), name };
     const uid = fieldsOf(before?.["metadata"])["uid"] ?? `uid-${version}`;
     const full = { ...before, ...written, metadata: { ...metadata, ...(namespace !== "" && { namespace }), uid } };
@@ -147,7 +153,8 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
       const chunks: Buffer[] = [];
       for await (const chunk of request) chunks.push(chunk as Buffer);
       const body: unknown = JSON.parse(Buffer.concat(chunks).toString());
-      return write(request.method ?? "", target, isObject(body) ? body : {});
+      const isMerge = request.headers["content-type"] === "application/merge-patch+json";
+      return write(request.method ?? "", target, isObject(body) ? body : {}, isMerge);
     }
     if (target.name !== "") {
       const found = objects.get(keyOf(target.collection, target.namespace, target.name));

@@ -1,7 +1,8 @@
 /** Collects the objects that have a status, as the API server has them: parsed ones, and rejected ones. Pure. */
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { RejectedResource } from "../api/rejected-resource.ts";
 import type { ResourceSet } from "../api/resource.ts";
-import { isObject } from "../kube/object.ts";
+import { fieldsOf } from "../kube/object.ts";
 import type { CurrentObjects } from "../status/writer.ts";
 import type { CurrentObject } from "../status/written-statuses.ts";
 
@@ -27,24 +28,23 @@ function withRejectedObjects(
   rejected: readonly RejectedResource[],
   kind: string,
 ): readonly CurrentObject[] {
-  const rejectedObjects = rejected.flatMap(({ object }): readonly CurrentObject[] => {
-    const { metadata, status } = object;
-    if (object["kind"] !== kind || !isObject(metadata)) return [];
-    const { namespace, name, uid } = metadata;
-    const { apiVersion } = object;
-    if (typeof name !== "string" || typeof uid !== "string") return [];
-    return [
-      {
-        ...(typeof apiVersion === "string" && { apiVersion }),
-        metadata: { name, uid, ...(typeof namespace === "string" && { namespace }) },
-        status,
-      },
-    ];
-  });
+  const rejectedObjects = rejected.flatMap((each) => (each.object["kind"] === kind ? (currentObject(each) ?? []) : []));
   if (rejectedObjects.length === 0) return valid;
   const keys = new Set(rejectedObjects.map(({ metadata }) => keyOf(metadata)));
   return [...valid.filter(({ metadata }) => !keys.has(keyOf(metadata))), ...rejectedObjects];
 }
+
+/** Returns the same object for the same rejection, so that its status is compared once. */
+const currentObject = memoised(({ object }: RejectedResource): CurrentObject | undefined => {
+  const { apiVersion, metadata, status } = object;
+  const { namespace, name, uid } = fieldsOf(metadata);
+  if (typeof name !== "string" || typeof uid !== "string") return undefined;
+  return {
+    ...(typeof apiVersion === "string" && { apiVersion }),
+    metadata: { name, uid, ...(typeof namespace === "string" && { namespace }) },
+    status,
+  };
+});
 
 function keyOf({ namespace, name }: CurrentObject["metadata"]): string {
   return `${namespace ?? ""}/${name}`;

@@ -4,6 +4,7 @@
  * rules of this version, its remains (`remainsOf`) or nothing, and the status reports which of these. Fields that
  * cannot be read are left out. Pure.
  */
+import { memoised, memoisedWith } from "@gatewayproxy/runtime/memoised";
 import type { RouteKind } from "@gatewayproxy/runtime/route-key";
 import { controllerName, gatewayGroup } from "../api/names.ts";
 import { type RejectedResource, renderErrors } from "../api/rejected-resource.ts";
@@ -81,13 +82,31 @@ function routeStatus(
   before: RouteStatus | undefined,
   knownParents: ReadonlySet<string>,
 ): RouteStatus | undefined {
-  if (rejected.inForce === "validRules") return before && withDroppedRules(before, rejected);
+  if (rejected.inForce === "validRules") return before && withDroppedRules(rejected, before);
+  const identity = identityOf(rejected);
+  if (identity === undefined) return undefined;
+  const areKnown = parentsOf(rejected).map((parent) => knownParents.has(parent));
+  return rejectedRouteStatus(rejected, ...areKnown);
+}
+
+/** Returns the parents of a rejected route, as `Gateway namespace/name`; a text that no parent has for another group. */
+const parentsOf = memoised((rejected: RejectedResource): readonly string[] => {
+  const own = identityOf(rejected)?.namespace ?? "";
+  return objectsOf(fieldsOf(rejected.object["spec"])["parentRefs"]).map((ref) => {
+    const { group = gatewayGroup, kind = "Gateway", namespace = own, name } = ref;
+    return group === gatewayGroup ? `${textOf(kind)} ${textOf(namespace)}/${textOf(name)}` : "";
+  });
+});
+
+/** Returns the same status while the same parents exist: thousands of routes may be rejected. */
+const rejectedRouteStatus = memoisedWith((rejected: RejectedResource, ...areKnown: readonly boolean[]) => {
   const identity = identityOf(rejected);
   if (identity === undefined) return undefined;
   const condition = rejectionCondition("UnsupportedValue", rejected);
-  const parents = objectsOf(fieldsOf(rejected.object["spec"])["parentRefs"]).flatMap((ref): readonly ParentStatus[] => {
-    const { group = gatewayGroup, kind = "Gateway", namespace = identity.namespace, name, sectionName, port } = ref;
-    if (group !== gatewayGroup || !knownParents.has(`${textOf(kind)} ${textOf(namespace)}/${textOf(name)}`)) return [];
+  const refs = objectsOf(fieldsOf(rejected.object["spec"])["parentRefs"]);
+  const parents = refs.flatMap((ref, at): readonly ParentStatus[] => {
+    if (areKnown[at] !== true) return [];
+    const { kind = "Gateway", name, sectionName, port } = ref;
     const parentRef = {
       ...{ group: gatewayGroup, kind: textOf(kind), name: textOf(name) },
       ...(typeof ref["namespace"] === "string" && { namespace: ref["namespace"] }),
@@ -97,10 +116,11 @@ function routeStatus(
     return [{ parentRef, controllerName, conditions: [condition] }];
   });
   return { ...identity, parents };
-}
+});
 
 /** Adds PartiallyInvalid at each parent that accepts the route. */
-function withDroppedRules(before: RouteStatus, { errors, object }: RejectedResource): RouteStatus {
+const withDroppedRules = memoisedWith((rejected: RejectedResource, before: RouteStatus): RouteStatus => {
+  const { errors, object } = rejected;
   // One without a path counts those that are not listed.
   const byRule = Map.groupBy(
     errors.filter(({ path }) => path.length > 2),
@@ -120,7 +140,7 @@ function withDroppedRules(before: RouteStatus, { errors, object }: RejectedResou
     return { ...parent, conditions: [...others, { ...partly, ...observedGeneration }] };
   });
   return { ...before, parents };
-}
+});
 
 /** Adds the rejection to classes of this controller: they have a status, which the version in force causes. */
 function withRejectedClasses(

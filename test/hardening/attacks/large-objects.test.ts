@@ -158,7 +158,7 @@ const attacks: readonly (readonly [string, string, (index: number) => KubeObject
         {
           labels: {
             "app.kubernetes.io/managed-by": "gatewayproxy.dev",
-            "gateway.networking.k8s.io/gateway-name": "nobody",
+            "gateway.networking.k8s.io/gateway-name": "gone",
           },
           // Of an object of the tenant, so that no garbage collection removes it.
           ownerReferences: [{ apiVersion: "v1", kind: "ConfigMap", name: "owner", uid: "of-a-config-map" }],
@@ -173,6 +173,24 @@ const attacks: readonly (readonly [string, string, (index: number) => KubeObject
       ),
   ],
 ];
+
+test("2,000 rejected routes that name the Gateway of another tenant", async () => {
+  const bystander = await startBystander();
+  const { proxy, controller, effective } = bystander;
+  await expectUnaffected(bystander, maxGrowthBytes, (api) =>
+    putAll(api, `/apis/${gatewayApi}/httproutes`, 2_000, (index) =>
+      object(gatewayApi, "HTTPRoute", "crowd", `r${index}`, {
+        spec: {
+          parentRefs: [{ name: "web", namespace: "default" }],
+          rules: times(16, () => ({ matches: [{ path: { value: "relative" } }] })),
+        },
+      }),
+    ),
+  );
+  for (const each of [proxy, controller]) await each.longestHeldMs();
+  for (let edit = 0; edit < 5; edit++) await effective(`edit-${edit}`);
+  for (const each of [proxy, controller]) expect(await each.longestHeldMs()).toBeLessThan(maxHeldMs);
+}, 170_000);
 
 test.each(attacks)(
   "%s",

@@ -8,7 +8,7 @@ import type { ObjectApiServer } from "../../support/object-api-server.ts";
 import { expectUnaffected, gatewayApi, object, proxyApi, putAll, startBystander } from "../support/bystander.ts";
 import { times } from "../support/tenant-objects.ts";
 
-/** What is kept, as texts of base64 and as the values that are read of them. */
+/** Of the texts in base64 that stay, and the values that are read of them. */
 const maxGrowthBytes = 160 * 1024 * 1024;
 const maxHeldMs = 100;
 

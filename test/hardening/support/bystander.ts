@@ -44,7 +44,10 @@ const marker = (mark: string): KubeObject =>
       rules: [
         {
           filters: [
-            { type: "ResponseHeaderModifier", responseHeaderModifier: { set: [{ name: "x-case", value: mark }] } },
+            {
+              type: "RequestRedirect",
+              requestRedirect: { path: { type: "ReplaceFullPath", replaceFullPath: `/${mark}` } },
+            },
           ],
         },
       ],
@@ -54,7 +57,7 @@ const marker = (mark: string): KubeObject =>
 /** Starts both programs, and resolves when they have served a few edits. */
 export async function startBystander(): Promise<Bystander> {
   const api = await startObjectApiServer();
-  const [port, adminPort] = [await freePort(), await freePort()];
+  const port = await freePort();
   api.put(
     `/apis/${gatewayApi}/gatewayclasses`,
     object(gatewayApi, "GatewayClass", "", "gateway-proxy", {
@@ -74,7 +77,7 @@ export async function startBystander(): Promise<Bystander> {
       main: programFile("proxy", "proxy"),
       args: [
         ...["--kubernetes", "--gateway", "default/web", "--workers", "1", "--access-log", "off"],
-        ...["--listen-address", "127.0.0.1", "--admin-address", `127.0.0.1:${adminPort}`],
+        ...["--listen-address", "127.0.0.1", "--admin-address", "127.0.0.1:0"],
       ],
       env,
       threads: 2,
@@ -87,8 +90,11 @@ export async function startBystander(): Promise<Bystander> {
     }),
   ]);
   const served = (): Promise<string> =>
-    fetch(`http://127.0.0.1:${adminPort}/config_dump`).then(
-      (response) => response.text(),
+    fetch(`http://127.0.0.1:${port}/`, { redirect: "manual" }).then(
+      async (response) => {
+        await response.arrayBuffer();
+        return response.headers.get("location") ?? "";
+      },
       () => "",
     );
   const hasStatus = (): boolean => {
@@ -98,7 +104,7 @@ export async function startBystander(): Promise<Bystander> {
   };
   const effective = async (mark: string): Promise<void> => {
     api.put(routes, marker(mark));
-    const isServed = async (): Promise<boolean> => (await served()).includes(`"${mark}"`);
+    const isServed = async (): Promise<boolean> => (await served()).endsWith(`/${mark}`);
     await expect.poll(async () => hasStatus() && (await isServed()), { timeout: timeoutMs, interval: 20 }).toBe(true);
   };
   for (let times = 0; times < 3; times++) await effective(`warm-${times}`);

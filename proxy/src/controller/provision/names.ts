@@ -2,6 +2,7 @@
 import { gatewayNameLabel } from "../../api/names.ts";
 import { trimEnd } from "@gatewayproxy/runtime/trim-end";
 import { createHash } from "node:crypto";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import { fieldsOf, type KubeObject } from "../../kube/object.ts";
 import { gatewayLabelValue } from "../../translate/gateway/gateway-label.ts";
 
@@ -18,10 +19,11 @@ export function ownerKey({ namespace, name }: { readonly namespace: string; read
   return `${namespace}/${gatewayLabelValue(name)}`;
 }
 
-/** Returns the Gateway to which an object belongs, as `ownerKey`. */
-export function ownerOf(object: KubeObject): string {
-  return `${labelOf(object, gatewayNamespaceLabel) ?? ""}/${labelOf(object, gatewayNameLabel) ?? ""}`;
-}
+/** Returns the Gateway to which an object belongs, as `ownerKey`. Every pass asks for all objects with the controller's label. */
+export const ownerOf = memoised(
+  (object: KubeObject): string =>
+    `${labelOf(object, gatewayNamespaceLabel) ?? ""}/${labelOf(object, gatewayNameLabel) ?? ""}`,
+);
 
 /** Returns the value of a label of an object; undefined if it has none. */
 export function labelOf({ metadata }: KubeObject, label: string): string | undefined {

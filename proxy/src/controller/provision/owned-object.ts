@@ -1,8 +1,9 @@
 /** The objects that the controller owns, and their kinds. */
 import { createHash } from "node:crypto";
+import { memoised, memoisedWith } from "@gatewayproxy/runtime/memoised";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { resourcePath, type ResourceType } from "../../kube/api.ts";
-import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
+import { fieldsOf, isObject, type KubeObject, textOf } from "../../kube/object.ts";
 
 const rbac = "rbac.authorization.k8s.io/v1";
 
@@ -39,6 +40,16 @@ export interface OwnedObject {
   readonly replaces?: { readonly kind: OwnedKind; readonly name: string };
 }
 
+/** Returns the same list for the same bodies, and the same object for the same body: anyone may write thousands with the label. */
+export const observedObjects = memoisedWith((bodies: readonly KubeObject[], kind: OwnedKind) =>
+  bodies.map((body) => observedObject(body, kind)),
+);
+
+const observedObject = memoisedWith((body: KubeObject, kind: OwnedKind): OwnedObject => {
+  const { namespace, name } = fieldsOf(body["metadata"]);
+  return { kind, namespace: typeof namespace === "string" ? namespace : undefined, name: textOf(name), body };
+});
+
 /** The content of an object for `ownedObject`. */
 export interface OwnedContent {
   readonly kind: OwnedKind;
@@ -73,9 +84,10 @@ export function withDigest(object: OwnedObject): OwnedObject {
 }
 
 /** Returns the key of an owned object, such as `Role infra/web`. */
-export function ownedKey({ kind, namespace, name }: Pick<OwnedObject, "kind" | "namespace" | "name">): string {
-  return `${kind} ${objectKey({ namespace, name })}`;
-}
+export const ownedKey = memoised(
+  ({ kind, namespace, name }: Pick<OwnedObject, "kind" | "namespace" | "name">): string =>
+    `${kind} ${objectKey({ namespace, name })}`,
+);
 
 /** Returns the API path of an owned object. */
 export function ownedPath({ kind, namespace, name }: Pick<OwnedObject, "kind" | "namespace" | "name">): string {

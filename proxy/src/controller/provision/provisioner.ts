@@ -22,6 +22,7 @@ import { gatewayNamespaceLabel, labelOf, managedBy, managedByLabel, ownerOf } fr
 import {
   appliedFields,
   contains,
+  observedObjects,
   type OwnedKind,
   ownedKey,
   ownedKinds,
@@ -428,13 +429,7 @@ export class Provisioner {
   }
 
   #all(): readonly OwnedObject[] {
-    return [...this.#watches].flatMap(([kind, { objects }]) =>
-      [...objects].map(([key, body]) => {
-        const slash = key.indexOf("/");
-        const namespace = slash === -1 ? undefined : key.slice(0, slash);
-        return { kind, namespace, name: key.slice(slash + 1), body };
-      }),
-    );
+    return [...this.#watches].flatMap(([kind, { values }]) => observedObjects(values, kind));
   }
 }
 
