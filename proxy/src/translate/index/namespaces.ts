@@ -5,7 +5,7 @@ import { memoised } from "@gatewayproxy/runtime/memoised";
 
 type Labels = Readonly<Record<string, string>>;
 
-/** Returns the labels of a namespace by its name, as the same object each time. */
+/** Returns the labels of a namespace by its name: the same object each time, and in each plan with the same Namespace. */
 export type NamespaceLabels = (namespace: string) => Labels;
 
 /** The label that the API server sets on every namespace. In file mode, Namespace manifests are rare. */
@@ -13,16 +13,17 @@ const nameLabel = "kubernetes.io/metadata.name";
 
 /** Returns the labels of each namespace; one without a manifest has only its name. */
 export function namespaceLabels(namespaces: readonly Namespace[]): NamespaceLabels {
-  const labels = new Map(namespaces.map(({ metadata }) => [metadata.name, metadata.labels]));
-  const complete = new Map<string, Labels>();
-  return (namespace) => {
-    const known = complete.get(namespace);
+  const labels = new Map(namespaces.map((namespace) => [namespace.metadata.name, labelsOf(namespace)]));
+  return (name) => {
+    const known = labels.get(name);
     if (known !== undefined) return known;
-    const all = { ...labels.get(namespace), [nameLabel]: namespace };
-    complete.set(namespace, all);
+    const all = { [nameLabel]: name };
+    labels.set(name, all);
     return all;
   };
 }
+
+const labelsOf = memoised(({ metadata: { name, labels } }: Namespace): Labels => ({ ...labels, [nameLabel]: name }));
 
 /** The namespaces whose objects may attach. */
 export interface AllowedNamespaces {
