@@ -188,7 +188,7 @@ class Source implements KubernetesSource {
       paths,
       ...(named !== undefined && { selector: named.selector, quota: named.quota }),
       read: (object, before: CachedResource | undefined) =>
-        named === undefined ? read(object, before) : named.memory.read(object, () => read(object, before)),
+        named === undefined ? read(object, before) : named.memory.read(object, before, () => read(object, before)),
       onChange: () => this.#changes.trigger(),
     });
   }

@@ -8,9 +8,9 @@ const secret = (name: string, length: number) => ({
   data: { key: "x".repeat(length) },
 });
 
-function read(memory: NamedMemory, name: string, length: number): CachedResource {
+function read(memory: NamedMemory, name: string, length: number, before?: CachedResource): CachedResource {
   const object = secret(name, length);
-  return memory.read(object, () => cacheResource(object, undefined, { keepsStatus: false }));
+  return memory.read(object, before, () => cacheResource(object, before, { keepsStatus: false }));
 }
 
 test("an object beyond the bound is rejected, and read again when there is room", () => {
@@ -19,8 +19,19 @@ test("an object beyond the bound is rejected, and read again when there is room"
   expect([first, second].map(isDenied)).toEqual([false, true]);
   expect(second).toMatchObject({ resource: undefined, rejected: { inForce: "nothing" } });
   expect(memory.count([[first], [second]])).toEqual([false, false]);
-  const shorter = read(memory, "first", 100);
+  const shorter = read(memory, "first", 100, first);
   expect(memory.count([[shorter], [second]])).toEqual([false, true]);
+  expect(isDenied(read(memory, "second", 6_000))).toBe(false);
+});
+
+test("versions of an object count once, also without a count between them", () => {
+  const memory = new NamedMemory(10_000);
+  let version: CachedResource | undefined;
+  // The same content again, as after a reconnection to the API server, and other content.
+  for (const length of [6_000, 6_000, 6_000, 6_001, 6_002]) version = read(memory, "first", length, version);
+  expect(version && isDenied(version)).toBe(false);
+  const larger = read(memory, "first", 20_000, version);
+  expect(isDenied(larger)).toBe(true);
   expect(isDenied(read(memory, "second", 6_000))).toBe(false);
 });
 

@@ -24,9 +24,14 @@ export class NamedMemory {
     this.#max = max;
   }
 
-  /** Returns the object as it is parsed, or rejected if there is no room for it. */
-  read(object: KubeObject, parse: () => CachedResource): CachedResource {
+  /**
+   * Returns the object as it is parsed, or rejected if there is no room for it.
+   *
+   * @param before the previous version, which this one replaces.
+   */
+  read(object: KubeObject, before: CachedResource | undefined, parse: () => CachedResource): CachedResource {
     const length = lengthOf(object);
+    this.#used -= keptLengthOf(before);
     if (this.#used + length > this.#max) {
       const denied = deniedObject(object);
       lengths.set(denied, -length);
@@ -48,7 +53,7 @@ export class NamedMemory {
     const wanted = watches.map((values) =>
       values.reduce((sum, each) => sum + Math.max(0, -(lengths.get(each) ?? 0)), 0),
     );
-    this.#used = watches.flat().reduce((sum, each) => sum + Math.max(0, lengths.get(each) ?? 0), 0);
+    this.#used = watches.flat().reduce((sum, each) => sum + keptLengthOf(each), 0);
     let left = this.#max - this.#used;
     return wanted.map((length) => {
       if (length === 0 || length > left) return false;
@@ -61,6 +66,11 @@ export class NamedMemory {
 /** Whether an object is not kept, since there is no room for it. */
 export function isDenied(cached: CachedResource): boolean {
   return (lengths.get(cached) ?? 0) < 0;
+}
+
+/** Returns 0 for an object that is not kept. */
+function keptLengthOf(cached: CachedResource | undefined): number {
+  return cached === undefined ? 0 : Math.max(0, lengths.get(cached) ?? 0);
 }
 
 function deniedObject(object: KubeObject): CachedResource {
