@@ -11,6 +11,7 @@ const port = integer(0, 65_535);
 /** The part of the limit of open files that the connections to each of the three ports may take. */
 export const portPart = 1 / 4;
 
+/** Settings of the servers, the shutdown and the log. */
 export const serverSettings = {
   checkConfig: {
     kind: optional(text("DIR", "a folder")),
