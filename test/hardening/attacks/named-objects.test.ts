@@ -11,7 +11,7 @@ import { startWatched } from "../support/watched-process.ts";
 
 const maxHeldMs = 100;
 /** Of the Gateways themselves, with 64 listeners each, and of the references. */
-const maxGrowthBytes = 128 * 1024 * 1024;
+const maxGrowthBytes = 160 * 1024 * 1024;
 const gatewayApi = "gateway.networking.k8s.io/v1";
 const gateways = `/apis/${gatewayApi}/gateways`;
 const http = { name: "http", port: 80, protocol: "HTTP" };

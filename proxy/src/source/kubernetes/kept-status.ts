@@ -40,12 +40,17 @@ function entriesOf(list: unknown): unknown {
   });
 }
 
+/** Returns the same value if none of its texts is too long, since a copy of it takes more memory. */
 function shortened(value: unknown): unknown {
   // A copy, since a part of a text would keep the whole text in memory.
   if (typeof value === "string") return value.length <= maxTextLength ? value : copyOf(value.slice(0, maxTextLength));
-  if (Array.isArray(value)) return value.map(shortened);
+  if (Array.isArray(value)) {
+    const items = value.map(shortened);
+    return items.every((item, at) => item === value[at]) ? value : items;
+  }
   if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, field]): [string, unknown] => [name, shortened(field)]));
+  const all = Object.entries(value).map(([name, field]): [string, unknown] => [name, shortened(field)]);
+  return all.every(([name, field]) => field === value[name]) ? value : Object.fromEntries(all);
 }
 
 function copyOf(text: string): string {
