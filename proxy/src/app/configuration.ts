@@ -6,7 +6,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
-import { memoised } from "@gatewayproxy/runtime/memoised";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { Backoff } from "@gatewayproxy/runtime/backoff";
 import { setSecretNames } from "@gatewayproxy/runtime/redaction";
@@ -101,9 +100,6 @@ export interface Applied extends Served {
 
 /** Maximum log lines of one kind for one set of resources; the others are counted. */
 const maxLines = 20;
-
-/** Rejected objects have thousands of problems, which stay the same objects. */
-const textOfProblem = memoised(renderProblem);
 
 function conflictLine({ route, message }: RouteConflicts["found"][number]): string {
   return `${route} ${message}`;
@@ -348,7 +344,7 @@ export class Configuration {
   #logProblems(problems: readonly Problem[], kept: readonly ResourceKey[]): boolean {
     const { log, repeatsProblems } = this.#options;
     const reported = repeatsProblems ? new Set<string>() : this.#reported;
-    const newProblems = problems.filter((problem) => !reported.has(textOfProblem(problem)));
+    const newProblems = problems.filter((problem) => !reported.has(renderProblem(problem)));
     for (const problem of newProblems.slice(0, maxLines)) {
       log.warn({ resource: problem.resource, problem: renderProblem(problem) }, "invalid configuration");
     }
@@ -358,7 +354,7 @@ export class Configuration {
       log.warn({ resource }, "its previous valid version stays in use");
     }
     this.#logRest(newlyKept.length);
-    this.#reported = new Set([...problems.map(textOfProblem), ...kept]);
+    this.#reported = new Set([...problems.map(renderProblem), ...kept]);
     return newProblems.length > 0;
   }
 }

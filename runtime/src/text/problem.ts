@@ -2,6 +2,7 @@
  * Problems in input from outside. Input may have problems in several places, and all are reported: parsers return a
  * `Result` with all problems instead of throwing the first.
  */
+import { memoised } from "../values/memoised.ts";
 
 /** The position of a problem in its file; line and column count from 1. */
 export interface SourceLocation {
@@ -26,8 +27,11 @@ export type Result<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
-/** Renders one line: `limits.yaml:12:9 ProxyPolicy default/chat spec.traffic.rateLimit.local[0].unit: …`. */
-export function renderProblem(problem: Problem): string {
+/**
+ * Renders one line: `limits.yaml:12:9 ProxyPolicy default/chat spec.traffic.rateLimit.local[0].unit: …`. The line is
+ * memoised, since each change compares those of all rejected objects.
+ */
+export const renderProblem = memoised((problem: Problem): string => {
   const where = problem.location;
   const head = [
     where === undefined ? undefined : `${where.file}:${where.line}:${where.column}`,
@@ -35,4 +39,4 @@ export function renderProblem(problem: Problem): string {
     problem.path,
   ].filter((part) => part !== undefined);
   return head.length === 0 ? problem.message : `${head.join(" ")}: ${problem.message}`;
-}
+});

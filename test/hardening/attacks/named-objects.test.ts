@@ -11,7 +11,7 @@ import { startWatched } from "../support/watched-process.ts";
 
 const maxHeldMs = 100;
 /** Of the Gateways themselves, with 64 listeners each, and of the references. */
-const maxGrowthBytes = 160 * 1024 * 1024;
+const maxGrowthBytes = 128 * 1024 * 1024;
 const gatewayApi = "gateway.networking.k8s.io/v1";
 const gateways = `/apis/${gatewayApi}/gateways`;
 const http = { name: "http", port: 80, protocol: "HTTP" };
@@ -59,5 +59,7 @@ test("500 Gateways with 256 Secrets each", async () => {
   await served("after");
   expect(controller.hasEnded(), controller.output()).toBe(false);
   expect(await controller.longestHeldMs()).toBeLessThan(maxHeldMs);
-  expect((await controller.heapBytes()) - before).toBeLessThan(maxGrowthBytes);
+  // Statuses of the other Gateways are still being written, from a plan that is in memory until then.
+  const growth = async (): Promise<number> => (await controller.heapBytes()) - before;
+  await expect.poll(growth, { timeout: 60_000, interval: 1_000 }).toBeLessThan(maxGrowthBytes);
 }, 300_000);

@@ -35,16 +35,29 @@ export interface SecretSelection {
 export const maxSelections = 256;
 
 /** Returns the selections of all policies, each once: those of the oldest policies of each namespace. */
-export function secretSelections({
-  ProxyPolicy: policies,
-}: Pick<ResourceSet, "ProxyPolicy">): readonly SecretSelection[] {
+export function secretSelections({ ProxyPolicy }: Pick<ResourceSet, "ProxyPolicy">): readonly SecretSelection[] {
+  return [...readSelections(ProxyPolicy).values()];
+}
+
+/** Whether the Secrets that a policy selects are read: it is among the first ones of its namespace. */
+export function isSelectionRead({ ProxyPolicy }: Pick<ResourceSet, "ProxyPolicy">, policy: ProxyPolicy): boolean {
+  const selection = selectionOf(policy);
+  return selection === undefined || readSelections(ProxyPolicy).has(keyOf(selection));
+}
+
+/** Returns the selections that are read, by key. */
+const readSelections = memoised((policies: readonly ProxyPolicy[]): ReadonlyMap<string, SecretSelection> => {
   const distinct = new Map<string, SecretSelection>();
   for (const policy of sortByAge(policies)) {
     const selection = selectionOf(policy);
-    if (selection !== undefined) distinct.set(`${selection.namespace} ${selection.labelSelector}`, selection);
+    if (selection !== undefined) distinct.set(keyOf(selection), selection);
   }
-  const byNamespace = Map.groupBy(distinct.values(), ({ namespace }) => namespace);
-  return [...byNamespace.values()].flatMap((own) => own.slice(0, maxSelections));
+  const ofNamespaces = Map.groupBy(distinct, ([, { namespace }]) => namespace);
+  return new Map([...ofNamespaces.values()].flatMap((own) => own.slice(0, maxSelections)));
+});
+
+function keyOf({ namespace, labelSelector }: SecretSelection): string {
+  return `${namespace} ${labelSelector}`;
 }
 
 /** Returns the selection of a policy; undefined if it has none for the API server. */
@@ -55,18 +68,6 @@ const selectionOf = memoised((policy: ProxyPolicy): SecretSelection | undefined 
   const labelSelector = labels.map(([key, value]) => `${key}=${value}`).join(",");
   return { namespace: policy.metadata.namespace, labelSelector };
 });
-
-const readSelections = memoised((policies: readonly ProxyPolicy[]): ReadonlySet<string> => {
-  const selections = secretSelections({ ProxyPolicy: policies });
-  return new Set(selections.map(({ namespace, labelSelector }) => `${namespace} ${labelSelector}`));
-});
-
-/** Whether the Secrets that a policy selects are read: it is among the first ones of its namespace. */
-export function isSelectionRead({ ProxyPolicy }: Pick<ResourceSet, "ProxyPolicy">, policy: ProxyPolicy): boolean {
-  const selection = selectionOf(policy);
-  if (selection === undefined) return true;
-  return readSelections(ProxyPolicy).has(`${selection.namespace} ${selection.labelSelector}`);
-}
 
 const byNamespace = memoised((secrets: readonly Secret[]) =>
   Map.groupBy(
