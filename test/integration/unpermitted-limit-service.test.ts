@@ -1,6 +1,6 @@
 /**
- * A tenant's policy names a rate limit service of another tenant. Requests of the tenant do not reach it without a ReferenceGrant,
- * even while the other tenant's objects call the same service through the same Gateway.
+ * A tenant's policy names a rate limit service of another tenant. Requests of the tenant do not reach it without a
+ * ReferenceGrant, even while the other tenant's objects call the same service through the same Gateway.
  */
 import { expect, test } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";

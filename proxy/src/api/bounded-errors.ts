@@ -1,6 +1,6 @@
 /**
- * The errors of an object that are kept. An object can have tens of thousands, such as a value of each match of a route, and every
- * process keeps the errors of every rejected object.
+ * The errors of an object that are kept. An object can have tens of thousands, such as a value of each match of a
+ * route, and every process keeps the errors of every rejected object.
  */
 import type * as z from "zod";
 import { describeIssue, type FieldError, type FieldPath } from "./issue.ts";
@@ -10,7 +10,10 @@ const maxErrors = 20;
 /** Further ones are described if they are the first of a rule or another item of a list of the spec. */
 const maxItems = 64;
 
-/** Describes the first errors, and the first one of each item, such as a rule; a last error has the number of the others. */
+/**
+ * Describes the first errors, and the first one of each item, such as a rule; a last error has the number of the
+ * others.
+ */
 export function boundedErrors(issues: readonly z.core.$ZodIssue[], showsValues: boolean): readonly FieldError[] {
   const items = new Set<string>();
   const errors: FieldError[] = [];

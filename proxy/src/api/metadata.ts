@@ -9,8 +9,8 @@ const rfc3339 = leaf<string>(
 );
 
 /**
- * The schema of labels, of which only these stay. Anyone may give an object thousands of labels, up to its whole size, and every
- * process keeps every object.
+ * The schema of labels, of which only these stay. Anyone may give an object thousands of labels, up to its whole size,
+ * and every process keeps every object.
  */
 export function labelsOf(...keys: readonly string[]) {
   return textMap

@@ -189,7 +189,10 @@ export class TooManyErrors extends Error {}
 /** Errors until the parsing ends. To describe tens of thousands takes a quarter of a second. */
 let errorsLeft = Number.POSITIVE_INFINITY;
 
-/** Runs `parse`, which throws `TooManyErrors` if an object has more than `max` errors, some of them counted several times. */
+/**
+ * Runs `parse`, which throws `TooManyErrors` if an object has more than `max` errors, some of them counted several
+ * times.
+ */
 export function withErrorBound<Value>(max: number, parse: () => Value): Value {
   errorsLeft = max;
   try {

@@ -1,6 +1,7 @@
 /**
- * Divides the open files that a process may have among what clients can make it open. An eighth is left for the servers of operators,
- * for calls of services, and for files. Without this, the sockets of one client could be all that the process has.
+ * Divides the limit of open files of a process among the sockets that clients cause it to open. An eighth is left for
+ * the servers of operators, for calls of services, and for files. Without this, the sockets of one client could be all
+ * that the process has.
  */
 
 /** The most sockets of each worker. Infinity: without a limit. */

@@ -1,7 +1,10 @@
 /** The limit of open files of this process: each socket is one. */
 import { readFileSync } from "node:fs";
 
-/** Returns the limit, to which Node has raised its soft limit at its start; undefined if the system has none, or does not say it. */
+/**
+ * Returns the limit, to which Node has raised its soft limit at its start; undefined if the system has none or does not
+ * report it.
+ */
 export function openFileLimit(): number | undefined {
   try {
     const text = readFileSync("/proc/self/limits", "utf8");

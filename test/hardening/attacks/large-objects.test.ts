@@ -1,6 +1,6 @@
 /**
- * One namespace has objects as large as the API server accepts, most of whose content the gateway does not use. The controller and
- * the proxies of another namespace keep the part that they use.
+ * One namespace has objects as large as the API server accepts, most of whose content the gateway does not use. The
+ * controller and the proxies of another namespace keep the part that they use.
  */
 import { expect, test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";

@@ -1,6 +1,6 @@
 /**
- * The objects of one namespace refer to Secrets of a megabyte, and select the same Secrets hundreds of times. The controller keeps a
- * bounded part of them, and another namespace is not affected.
+ * The objects of one namespace refer to Secrets of a megabyte, and select the same Secrets hundreds of times. The
+ * controller keeps a bounded part of them, and another namespace is not affected.
  */
 import { expect, test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";

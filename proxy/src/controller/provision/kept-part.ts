@@ -1,17 +1,23 @@
 /**
- * The part of an object with the controller's label that stays in memory. Anyone may give an object of their namespace this label, and
- * make it as large as the API server accepts.
+ * The part of an object with the controller's label that stays in memory. Anyone may give an object of their namespace
+ * this label, and make it as large as the API server accepts.
  */
 import { controllerName, gatewayNameLabel } from "../../api/names.ts";
 import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
 import { gatewayNamespaceLabel, managedByLabel } from "./names.ts";
 
-/** The maximum length as JSON. Objects of the controller have much less, and one that exceeds it is no more as it was applied. */
+/**
+ * The maximum length as JSON. Objects of the controller have much less, so one that exceeds it has been changed by
+ * others.
+ */
 const max = { labelsAndAnnotations: 16_384, spec: 131_072, status: 16_384, owners: 16 } as const;
 
 const identifying = [managedByLabel, gatewayNamespaceLabel, gatewayNameLabel];
 
-/** Returns an object without what the provisioner does not compare, and without parts that are longer than those of its own objects. */
+/**
+ * Returns an object without what the provisioner does not compare, and without parts that are longer than those of its
+ * own objects.
+ */
 export function keptPart({ metadata, spec, status, ...rest }: KubeObject): KubeObject {
   const all = fieldsOf(metadata);
   const { labels, annotations, ownerReferences, managedFields } = all;

@@ -1,6 +1,6 @@
 /**
- * The part of a status that the controller keeps, to compare it with what it would write. Others may write what they like into a
- * status, up to the size of an object.
+ * The part of a status that the controller keeps, to compare it with what it would write. Others may write anything
+ * into a status, up to the size of an object.
  */
 import { hashOfText } from "@gatewayproxy/runtime/text-hash";
 import { controllerName } from "../../api/names.ts";
@@ -11,7 +11,10 @@ const fields: ReadonlySet<string> = new Set([
   ...["addresses", "ancestors", "attachedListenerSets", "conditions", "listeners", "parents"],
   ...["selectedSecrets", "summary", "supportedFeatures"],
 ]);
-/** Longer than the messages that the controller writes (`desired-status.ts`), so that a cut message equals none of them. */
+/**
+ * Longer than the messages that the controller writes (`desired-status.ts`), so that a shortened message equals none of
+ * them.
+ */
 const maxTextLength = 8_193;
 /** Beyond this length as JSON, a status counts as one that is to be written. */
 const maxLength = 131_072;

@@ -1,6 +1,6 @@
 /**
- * Bounds the memory of the Secrets and ConfigMaps of one namespace that a process reads. Anyone may write thousands of them with a
- * megabyte each, and select each of them by the selectors of many policies.
+ * Bounds the memory of the Secrets and ConfigMaps of one namespace that a process reads. Anyone may write thousands of
+ * them with a megabyte each, and select each of them by the selectors of many policies.
  */
 import { fieldsOf, type KubeObject } from "../../kube/object.ts";
 import type { CachedResource } from "./cached-resource.ts";

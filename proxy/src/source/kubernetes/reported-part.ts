@@ -1,6 +1,6 @@
 /**
- * The part of a rejected object that stays: its identity, what it refers to, and its status. The whole object may have a megabyte
- * that nothing reads, and every process would keep it.
+ * The part of a rejected object that stays: its identity, what it refers to, and its status. The whole object may have
+ * a megabyte that nothing reads, and every process would keep it.
  */
 import { fieldsOf, isObject, type KubeObject, objectsOf } from "../../kube/object.ts";
 
