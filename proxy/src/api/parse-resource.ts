@@ -2,6 +2,7 @@
  * Parses one object from YAML or from the API server into a typed resource, or into all its errors. Locations in the
  * text are added by `parse-manifests.ts`.
  */
+import { hasSameItems } from "@gatewayproxy/runtime/memoised";
 import { suggest } from "@gatewayproxy/runtime/suggest";
 import { boundedErrors, type ErrorPlace, placesOf } from "./bounded-errors.ts";
 import { describeType, type FieldError } from "./issue.ts";
@@ -111,12 +112,22 @@ function identify(kind: string, value: FieldMap): ResourceKey | undefined {
   return renderKey(kind, isCluster ? undefined : namespace, metadata["name"]);
 }
 
-/** Returns a copy without null fields. Null items of lists stay and are rejected by the schema. */
+/**
+ * Returns the value without null fields, or itself if it has none: an object may have thousands of fields. Null items of
+ * lists stay and are rejected by the schema.
+ */
 function withoutNulls(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withoutNulls);
+  if (Array.isArray(value)) {
+    const items = value.map(withoutNulls);
+    return hasSameItems(items, value) ? value : items;
+  }
   if (!isMap(value)) return value;
-  const fields = Object.entries(value).filter(([, field]) => field !== null && field !== undefined);
-  return Object.fromEntries(fields.map(([name, field]) => [name, withoutNulls(field)]));
+  const names = Object.keys(value);
+  const fields = names.map((name) => withoutNulls(value[name] ?? undefined));
+  if (fields.every((field, at) => field !== undefined && field === value[names[at] ?? ""])) return value;
+  return Object.fromEntries(
+    names.flatMap((name, at): [string, unknown][] => (fields[at] === undefined ? [] : [[name, fields[at]]])),
+  );
 }
 
 function isMap(value: unknown): value is FieldMap {

@@ -9,7 +9,7 @@ import type { Logger } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { Backoff } from "@gatewayproxy/runtime/backoff";
 import { setSecretNames } from "@gatewayproxy/runtime/redaction";
-import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
+import { mapInSteps, runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
 import type { ConfigurationState, RejectedConfiguration } from "../admin/dump/input.ts";
 import type { InForceByKey } from "../api/parse-manifests.ts";
 import { type RejectedResource, renderErrors } from "../api/rejected-resource.ts";
@@ -189,10 +189,12 @@ export class Configuration {
       const durationMs = Math.round(clock.monotonicMs() - startMs);
       log.debug({ objects: objectCounts(sourced.resources), durationMs }, "objects translated");
     }
-    const statuses = withRejected(translation.statuses, [...(sourced.rejected ?? []), ...culprits]);
+    const rejected = [...(sourced.rejected ?? []), ...culprits];
+    const statuses = await runInSlices(withRejected(translation.statuses, rejected));
     const located = await runInSlices(locateProblemsInSteps(found, sourced.inForce));
     const problems = [...sourced.problems, ...located];
-    const hasNewProblem = this.#logProblems(problems, sourced.kept);
+    const lines = await runInSlices(mapInSteps(problems, renderProblem));
+    const hasNewProblem = this.#logProblems(problems, lines, sourced.kept);
     this.#logConflicts(translation.conflicts);
     this.#translated = statuses;
     this.#credentials = translation.credentials;
@@ -339,22 +341,24 @@ export class Configuration {
   /**
    * Logs problems, and resources that stay at an earlier version.
    *
+   * @param lines the rendered problems.
    * @returns whether there is a problem that the previous set did not have.
    */
-  #logProblems(problems: readonly Problem[], kept: readonly ResourceKey[]): boolean {
+  #logProblems(problems: readonly Problem[], lines: readonly string[], kept: readonly ResourceKey[]): boolean {
     const { log, repeatsProblems } = this.#options;
     const reported = repeatsProblems ? new Set<string>() : this.#reported;
-    const newProblems = problems.filter((problem) => !reported.has(renderProblem(problem)));
-    for (const problem of newProblems.slice(0, maxLines)) {
-      log.warn({ resource: problem.resource, problem: renderProblem(problem) }, "invalid configuration");
-    }
+    const newProblems = problems.flatMap(({ resource }, at) => {
+      const problem = lines[at] ?? "";
+      return reported.has(problem) ? [] : [{ resource, problem }];
+    });
+    for (const each of newProblems.slice(0, maxLines)) log.warn(each, "invalid configuration");
     this.#logRest(newProblems.length);
     const newlyKept = kept.filter((resource) => !reported.has(resource));
     for (const resource of newlyKept.slice(0, maxLines)) {
       log.warn({ resource }, "its previous valid version stays in use");
     }
     this.#logRest(newlyKept.length);
-    this.#reported = new Set([...problems.map(renderProblem), ...kept]);
+    this.#reported = new Set([...lines, ...kept]);
     return newProblems.length > 0;
   }
 }

@@ -123,7 +123,7 @@ export function* planFor(input: PlanInput, defaults: ProxyDefaults, before: Vali
   ]);
   return {
     ...plan,
-    statuses: withRejected(plan.statuses, culprits),
+    statuses: yield* withRejected(plan.statuses, culprits),
     provision: { ...plan.provision, present, suspended },
     culprits,
   };
@@ -152,7 +152,7 @@ function* planOf(
     crowded,
     before,
   });
-  const statuses = withRejected(translated, rejected);
+  const statuses = yield* withRejected(translated, rejected);
   const byName = new Map(resources.Gateway.map((gateway) => [objectKey(gateway.metadata), gateway]));
   const desired: Provision["desired"][number][] = [];
   const suspended = new Map<string, SuspendedRights>();

@@ -398,14 +398,18 @@ class Reflector<T> implements ObjectWatch<T> {
     this.#options.log.debug({ path, version: this.#version, seconds }, "watch started");
     const { clock } = this.#options;
     let untilMs = clock.monotonicMs() + sliceMs;
-    for await (const event of readJsonLines(body)) {
-      onEvent();
-      this.#handleEvent(event);
-      if (this.#ended.signal.aborted) return;
-      if (clock.monotonicMs() < untilMs) continue;
-      // Otherwise all events that have been received would be one turn.
+    // Otherwise all events that have been received would be one turn, as would the text of a large one and its object.
+    const endSlice = async (): Promise<void> => {
+      if (clock.monotonicMs() < untilMs) return;
       await nextTurn();
       untilMs = clock.monotonicMs() + sliceMs;
+    };
+    for await (const event of readJsonLines(body)) {
+      onEvent();
+      await endSlice();
+      if (this.#ended.signal.aborted) return;
+      this.#handleEvent(event);
+      await endSlice();
     }
     this.#options.log.debug({ path, version: this.#version }, "watch ended; a new one starts");
   }

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { controllerName, gatewayGroup } from "../api/names.ts";
 import type { RejectedResource } from "../api/rejected-resource.ts";
 import type { Condition, Statuses } from "../api/status.ts";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { withRejected } from "./rejected-resources.ts";
 
 const accepted = {
@@ -48,6 +49,9 @@ function rejectedObject(
   return { object: { kind, metadata, spec }, errors, inForce };
 }
 
+const rejecting = (before: Statuses, rejected: readonly RejectedResource[]): Statuses =>
+  runToEnd(withRejected(before, rejected));
+
 const rejection = (reason: string, message = "spec.x: not so"): Condition => ({
   ...{ type: "Accepted", status: "False", observedGeneration: 7 },
   ...{ reason, message },
@@ -60,7 +64,7 @@ describe("a rejected HTTPRoute", () => {
       { name: "theirs" },
       { kind: "Service", group: "", name: "web" },
     ];
-    const { httpRoutes } = withRejected(statuses, [rejectedObject("HTTPRoute", "new", { parentRefs })]);
+    const { httpRoutes } = rejecting(statuses, [rejectedObject("HTTPRoute", "new", { parentRefs })]);
     expect(httpRoutes.find(({ name }) => name === "new")).toEqual({
       namespace: "default",
       name: "new",
@@ -76,7 +80,7 @@ describe("a rejected HTTPRoute", () => {
 
   test("reports the version that is in force instead", () => {
     const route = rejectedObject("HTTPRoute", "chat", { parentRefs: [web] }, "lastValidVersion");
-    const [status] = withRejected(statuses, [route]).httpRoutes;
+    const [status] = rejecting(statuses, [route]).httpRoutes;
     const kept = "spec.x: not so; the last valid version stays in force where it is known";
     expect(status?.parents[0]?.conditions).toEqual([rejection("UnsupportedValue", kept)]);
   });
@@ -87,7 +91,7 @@ describe("a rejected HTTPRoute", () => {
       ["spec", "rules", 0, "name"],
     ];
     const route = rejectedObject("HTTPRoute", "chat", { parentRefs: [web] }, "validRules", paths);
-    const [status] = withRejected(statuses, [route]).httpRoutes;
+    const [status] = rejecting(statuses, [route]).httpRoutes;
     expect(status?.parents[0]?.conditions).toEqual([
       accepted,
       {
@@ -106,7 +110,7 @@ describe("a rejected HTTPRoute", () => {
     const parents = [{ parentRef: web, controllerName, conditions: [denied] }];
     const before = { ...statuses, httpRoutes: [{ namespace: "default", name: "chat", parents }] };
     const route = rejectedObject("HTTPRoute", "chat", {}, "validRules", [["spec", "rules", 0]]);
-    expect(withRejected(before, [route])).toEqual(before);
+    expect(rejecting(before, [route])).toEqual(before);
   });
 });
 
@@ -118,7 +122,7 @@ test.each([
 ] as const)(
   "a rejected %s is not accepted and keeps the conditions of the version in force (%s)",
   (kind, inForce, rest) => {
-    const after = withRejected(statuses, [rejectedObject(kind, "web", {}, inForce)]);
+    const after = rejecting(statuses, [rejectedObject(kind, "web", {}, inForce)]);
     const [status] = kind === "Gateway" ? after.gateways : after.listenerSets;
     expect(status?.conditions).toEqual([rejection("Invalid", `spec.x: not so${rest}`), programmed]);
   },
@@ -128,37 +132,35 @@ test.each([
   ["lastValidVersion", "; the last valid version stays in force where it is known"],
   ["remains", "; the workloads of its Gateways stay as they are where no valid version is known"],
 ] as const)("a rejected GatewayClass is not accepted (%s)", (inForce, rest) => {
-  const { gatewayClasses } = withRejected(statuses, [rejectedObject("GatewayClass", "gateway-proxy", {}, inForce)]);
+  const { gatewayClasses } = rejecting(statuses, [rejectedObject("GatewayClass", "gateway-proxy", {}, inForce)]);
   expect(gatewayClasses[0]?.conditions).toEqual([rejection("InvalidParameters", `spec.x: not so${rest}`)]);
 });
 
 test.each(["GatewayClass", "Gateway", "ListenerSet"])("a rejected %s of another controller gets no status", (kind) => {
-  expect(withRejected(statuses, [rejectedObject(kind, "theirs", {})])).toEqual(statuses);
+  expect(rejecting(statuses, [rejectedObject(kind, "theirs", {})])).toEqual(statuses);
 });
 
 test("a rejected BackendTLSPolicy is not accepted at any ancestor of the version in force", () => {
-  const [status] = withRejected(statuses, [
+  const [status] = rejecting(statuses, [
     rejectedObject("BackendTLSPolicy", "tls", {}, "lastValidVersion"),
   ]).backendTlsPolicies;
   expect(status?.ancestors[0]?.conditions).toMatchObject([{ reason: "Invalid", observedGeneration: 7 }]);
 });
 
 test("one that was never sound says that its targets are not called", () => {
-  const [status] = withRejected(statuses, [
-    rejectedObject("BackendTLSPolicy", "tls", {}, "remains"),
-  ]).backendTlsPolicies;
+  const [status] = rejecting(statuses, [rejectedObject("BackendTLSPolicy", "tls", {}, "remains")]).backendTlsPolicies;
   const message = "spec.x: not so; its targets are not called where no valid version is known";
   expect(status?.ancestors[0]?.conditions).toEqual([rejection("Invalid", message)]);
 });
 
 test("a rejected Backend is not accepted", () => {
-  const { backends } = withRejected(statuses, [rejectedObject("Backend", "llm", {})]);
+  const { backends } = rejecting(statuses, [rejectedObject("Backend", "llm", {})]);
   expect(backends).toEqual([{ namespace: "default", name: "llm", conditions: [rejection("Invalid")] }]);
 });
 
 test("a rejected ProxyPolicy is attached to nothing", () => {
   const targetRefs = [{ kind: "HTTPRoute", name: "chat" }];
-  const [status] = withRejected(statuses, [rejectedObject("ProxyPolicy", "limits", { targetRefs })]).proxyPolicies;
+  const [status] = rejecting(statuses, [rejectedObject("ProxyPolicy", "limits", { targetRefs })]).proxyPolicies;
   expect(status?.ancestors[0]?.conditions).toMatchObject([
     { type: "Accepted", reason: "Invalid" },
     { type: "Attached", status: "False", message: "this version of the policy is not enforced" },
@@ -166,7 +168,7 @@ test("a rejected ProxyPolicy is attached to nothing", () => {
 });
 
 test("an object that is not rejected keeps its status", () => {
-  expect(withRejected(statuses, [])).toEqual(statuses);
+  expect(rejecting(statuses, [])).toEqual(statuses);
 });
 
 describe("a policy", () => {
@@ -193,7 +195,7 @@ describe("a policy", () => {
 
   test('on a rejected route is pending instead of "not found"', () => {
     const route = rejectedObject("HTTPRoute", "new", { parentRefs: [web] });
-    const [policy] = withRejected(withPolicy(policyOn("new", "TargetNotFound")), [route]).proxyPolicies;
+    const [policy] = rejecting(withPolicy(policyOn("new", "TargetNotFound")), [route]).proxyPolicies;
     expect(policy?.ancestors[0]?.conditions).toEqual([
       { type: "Accepted", status: "True", reason: "Valid", message: "" },
       {
@@ -216,6 +218,6 @@ describe("a policy", () => {
       rejectedObject("HTTPRoute", "chat", {}, "lastValidVersion"),
     ],
   ])("on a target %s keeps its status", (_, policy, object) => {
-    expect(withRejected(withPolicy(policy), [object]).proxyPolicies).toEqual([policy]);
+    expect(rejecting(withPolicy(policy), [object]).proxyPolicies).toEqual([policy]);
   });
 });

@@ -6,6 +6,7 @@
  */
 import { memoised, memoisedWith } from "@gatewayproxy/runtime/memoised";
 import type { RouteKind } from "@gatewayproxy/runtime/route-key";
+import type { Steps } from "@gatewayproxy/runtime/steps";
 import { controllerName, gatewayGroup } from "../api/names.ts";
 import { type RejectedResource, renderErrors } from "../api/rejected-resource.ts";
 import {
@@ -24,15 +25,15 @@ import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { identityOf, type NamespacedName, observedGenerationOf } from "./rejected-object.ts";
 import { rejectedPolicyStatus } from "./rejected-policy.ts";
 
-/** Replaces the statuses that the translation computed for rejected objects. */
-export function withRejected(statuses: Statuses, rejected: readonly RejectedResource[]): Statuses {
+/** Replaces the statuses that the translation computed for rejected objects, one step per object. */
+export function* withRejected(statuses: Statuses, rejected: readonly RejectedResource[]): Steps<Statuses> {
   const ofKind = (kind: string) => rejected.filter(({ object }) => object["kind"] === kind);
-  const gateways = replaceStatuses(
+  const gateways = yield* replaceStatuses(
     statuses.gateways,
     ofKind("Gateway"),
     (each, before) => before && withRejection(before, each),
   );
-  const listenerSets = replaceStatuses(
+  const listenerSets = yield* replaceStatuses(
     statuses.listenerSets,
     ofKind("ListenerSet"),
     (each, before) => before && withRejection(before, each),
@@ -47,32 +48,37 @@ export function withRejected(statuses: Statuses, rejected: readonly RejectedReso
     gatewayClasses: withRejectedClasses(statuses.gatewayClasses, ofKind("GatewayClass")),
     gateways,
     listenerSets,
-    httpRoutes: routes("HTTPRoute"),
-    grpcRoutes: routes("GRPCRoute"),
-    tlsRoutes: routes("TLSRoute"),
-    tcpRoutes: routes("TCPRoute"),
-    udpRoutes: routes("UDPRoute"),
-    backendTlsPolicies: replaceStatuses(statuses.backendTlsPolicies, ofKind("BackendTLSPolicy"), tlsPolicyStatus),
+    httpRoutes: yield* routes("HTTPRoute"),
+    grpcRoutes: yield* routes("GRPCRoute"),
+    tlsRoutes: yield* routes("TLSRoute"),
+    tcpRoutes: yield* routes("TCPRoute"),
+    udpRoutes: yield* routes("UDPRoute"),
+    backendTlsPolicies: yield* replaceStatuses(
+      statuses.backendTlsPolicies,
+      ofKind("BackendTLSPolicy"),
+      tlsPolicyStatus,
+    ),
     proxyPolicies: withRejectedTargets(
-      replaceStatuses(statuses.proxyPolicies, ofKind("ProxyPolicy"), rejectedPolicyStatus),
+      yield* replaceStatuses(statuses.proxyPolicies, ofKind("ProxyPolicy"), rejectedPolicyStatus),
       rejected,
     ),
-    backends: replaceStatuses(statuses.backends, ofKind("Backend"), backendStatus),
+    backends: yield* replaceStatuses(statuses.backends, ofKind("Backend"), backendStatus),
   };
 }
 
 /** Replaces the status of each rejected object; if `statusOf` returns undefined, the object keeps its status. */
-function replaceStatuses<S extends NamespacedName>(
+function* replaceStatuses<S extends NamespacedName>(
   statuses: readonly S[],
   rejected: readonly RejectedResource[],
   statusOf: (rejected: RejectedResource, before: S | undefined) => S | undefined,
-): readonly S[] {
+): Steps<readonly S[]> {
   if (rejected.length === 0) return statuses;
   const byName = new Map(statuses.map((status) => [objectKey(status), status]));
   for (const each of rejected) {
     const identity = identityOf(each);
     const status = identity && statusOf(each, byName.get(objectKey(identity)));
     if (status !== undefined) byName.set(objectKey(status), status);
+    yield;
   }
   return [...byName.values()].sort(compareNames);
 }

@@ -14,11 +14,9 @@ export function withRejectedTargets(
   rejected: readonly RejectedResource[],
 ): readonly PolicyStatus[] {
   const rejections = new Map(
-    rejected.flatMap((each): [string, string][] => {
+    rejected.flatMap((each): [string, RejectedResource][] => {
       const identity = identityOf(each);
-      return identity === undefined
-        ? []
-        : [[`${textOf(each.object["kind"])} ${objectKey(identity)}`, renderErrors(each.errors)]];
+      return identity === undefined ? [] : [[`${textOf(each.object["kind"])} ${objectKey(identity)}`, each]];
     }),
   );
   return policies.map((policy) => ({
@@ -29,7 +27,7 @@ export function withRejectedTargets(
       const rejection = rejections.get(`${kind} ${objectKey({ namespace: policy.namespace, name })}`);
       return rejection === undefined
         ? ancestor
-        : withPendingTarget(ancestor, `${kind} ${name} is rejected: ${rejection}`);
+        : withPendingTarget(ancestor, `${kind} ${name} is rejected: ${renderErrors(rejection.errors)}`);
     }),
   }));
 }

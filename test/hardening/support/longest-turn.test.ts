@@ -18,7 +18,7 @@ function compute(): number {
 }
 
 test("a step has the time that it computes", async () => {
-  const times = new StepTimes();
+  const times = new StepTimes(10);
   const endStep = times.begin();
   compute();
   endStep();
@@ -39,7 +39,7 @@ test("garbage collections do not count", async () => {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
   const live = Array.from({ length: 300_000 }, (_, at) => ({ at }));
-  const times = new StepTimes();
+  const times = new StepTimes(10);
   const before = process.threadCpuUsage();
   const endStep = times.begin();
   for (let time = 0; time < 10; time++) collect();

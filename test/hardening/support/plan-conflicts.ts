@@ -93,7 +93,7 @@ async function plan({ world, count }: { readonly world: World; readonly count: n
     resource("HTTPRoute", { name: "second", namespace: "zz" }, other),
   ]);
   const steps = translateInSteps(resources, { onlyStatuses: true });
-  const times = new StepTimes();
+  const times = new StepTimes(10);
   for (;;) {
     const endStep = times.begin();
     const step = steps.next();

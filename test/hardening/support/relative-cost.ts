@@ -18,9 +18,6 @@ function referenceLoop(): number {
   return counts.size;
 }
 
-/** Milliseconds of the reference loop on a core of 2026. */
-const usualReferenceMs = 0.3;
-
 let isWarm = false;
 
 function compileReference(): void {
@@ -58,16 +55,31 @@ function elapsedMs(run: () => unknown): number {
   return Math.min(wallMs, Math.max(shortMs, (user + system) / 1_000));
 }
 
-/** Short enough to measure the speed of the moment, and enough for one run without an interruption. */
-const referenceRuns = 8;
+/** The resolution of CPU time is some milliseconds. */
+const speedCpuMs = 20;
+/** CPU milliseconds of one pass on an idle core of 2026. */
+const usualPassMs = 0.6;
+
+const records = JSON.stringify(
+  Array.from({ length: 1_000 }, (_, at) => ({
+    name: `record-${at}-${"x".repeat(20)}`,
+    value: { at, text: `text ${at}` },
+  })),
+);
 
 /**
- * The factor by which this thread is slower at the moment than a core of 2026; 1 if it is faster. Takes some
- * milliseconds. Other programs on the same core or its sibling can double the CPU time of the same work for minutes, so
- * a duration is divided by the value of just after it.
+ * The factor by which this thread is slower at the moment than an idle core of 2026; 1 if it is faster. Takes 20 ms. Other
+ * programs that use the same core, its sibling or the memory can triple the CPU time of the same work for minutes, so a
+ * duration is divided by the value of just after it. A pass computes and allocates, as the measured work does.
  */
 export function slowness(): number {
   compileReference();
-  const runs = Array.from({ length: referenceRuns }, () => elapsedMs(referenceLoop));
-  return Math.max(1, Math.min(...runs) / usualReferenceMs);
+  const before = process.threadCpuUsage();
+  for (let passes = 1; ; passes++) {
+    referenceLoop();
+    JSON.parse(records);
+    const { user, system } = process.threadCpuUsage(before);
+    const cpuMs = (user + system) / 1_000;
+    if (cpuMs >= speedCpuMs) return Math.max(1, cpuMs / passes / usualPassMs);
+  }
 }

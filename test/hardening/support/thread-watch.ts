@@ -28,7 +28,7 @@ function watch(path: string): void {
   const collect = runInNewContext("gc") as () => void;
   const note = (value: ThreadNote): void => appendFileSync(path, `${JSON.stringify(value)}\n`);
 
-  const times = new StepTimes();
+  const times = new StepTimes(minMs);
   let endStep = times.begin();
   // A timer runs at most once in each iteration of the loop: the time between two of its calls is the time that others
   // waited.
