@@ -17,6 +17,7 @@ import { routeLists } from "../api/status.ts";
 import { type KubeApi, resourcePath, type ResourceType } from "../kube/api.ts";
 import { ApiFailure } from "../kube/api-failure.ts";
 import { fieldsOf, type KubeObject } from "../kube/object.ts";
+import { inParallel, inTurns } from "../kube/write-order.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
 import { desiredOwnStatus, type OwnStatus, policyAncestors, routeParents, type SharedList } from "./desired-status.ts";
 import { noStatus, policyEntries, routeEntries, sharedPatch, type SharedStatus } from "./shared-status.ts";
@@ -53,9 +54,6 @@ const passMs = 4_000;
  * case.
  */
 const urgentPassMs = 500;
-
-/** The number of concurrent requests. The API server's priority and fairness would queue more. */
-const concurrency = 8;
 
 /** Objects in a step whose status is known to be up to date. */
 const knownPerStep = 64;
@@ -132,14 +130,24 @@ export class StatusWriter {
     const hasTime = () => clock.monotonicMs() - startMs < (hasUrgentChange?.() === true ? urgentPassMs : passMs);
     // Objects that failed before come last, so that they do not delay the others.
     const ordered = [false, true].flatMap((isFailing) =>
-      byTurns(tasks.filter(({ key }) => this.#failing.has(key) === isFailing)),
+      inTurns(
+        Map.groupBy(
+          tasks.filter(({ key }) => this.#failing.has(key) === isFailing),
+          ({ namespace }) => namespace,
+        ).values(),
+      ),
     );
     const { log } = this.#options;
     log.debug(
       { due: tasks.length, failing: this.#failing.size },
       tasks.length === 0 ? "all statuses are up to date" : "statuses to write",
     );
-    const outcomes = await runParallel(ordered, () => isLeader() && hasTime());
+    const outcomes: boolean[] = [];
+    await inParallel(
+      ordered,
+      async ({ run }) => void outcomes.push(await run()),
+      () => isLeader() && hasTime(),
+    );
     if (outcomes.length < ordered.length && isLeader()) onBehind?.();
     return isLeader() && outcomes.every(Boolean);
   }
@@ -438,29 +446,4 @@ function keyOf(kind: string, { metadata }: CurrentObject): string {
 
 function indexed(objects: readonly CurrentObject[]): ReadonlyMap<string, CurrentObject> {
   return new Map(objects.map((object) => [objectKey(object.metadata), object]));
-}
-
-/** Orders the tasks by turns: the first of each namespace, then the second of each, and so on. */
-function byTurns(tasks: readonly Task[]): readonly Task[] {
-  const turns = new Map<string, number>();
-  const ordered = tasks.map((task) => {
-    const turn = turns.get(task.namespace) ?? 0;
-    turns.set(task.namespace, turn + 1);
-    return { task, turn };
-  });
-  return ordered.sort((a, b) => a.turn - b.turn).map(({ task }) => task);
-}
-
-/** Runs the tasks concurrently and returns the outcomes of those that were started. */
-async function runParallel(tasks: readonly Task[], mayStart: () => boolean): Promise<readonly boolean[]> {
-  const outcomes: boolean[] = [];
-  const remaining = tasks.values();
-  const worker = async () => {
-    for (const { run } of remaining) {
-      if (!mayStart()) return;
-      outcomes.push(await run());
-    }
-  };
-  await Promise.all(Array.from({ length: concurrency }, worker));
-  return outcomes;
 }

@@ -8,7 +8,8 @@ interface Step {
   readonly startMs: number;
   readonly endMs: number;
   readonly cpuMs: number;
-  readonly slowness: number;
+  /** As `slowness`, just after the step. */
+  readonly slownessAfter: number;
 }
 
 /**
@@ -36,7 +37,7 @@ export class StepTimes {
       const { user, system } = process.threadCpuUsage(before);
       const cpuMs = (user + system) / 1_000;
       const endMs = performance.now();
-      if (cpuMs >= this.#minMs) this.#longSteps.push({ startMs, endMs, cpuMs, slowness: slowness() });
+      if (cpuMs >= this.#minMs) this.#longSteps.push({ startMs, endMs, cpuMs, slownessAfter: slowness() });
     };
   }
 
@@ -48,9 +49,9 @@ export class StepTimes {
     const steps = this.#longSteps;
     const takenMs = steps.at(-1)?.endMs ?? performance.now();
     [this.#collections, this.#longSteps] = [collections.filter(({ startTime }) => startTime > takenMs), []];
-    const durations = steps.map(({ startMs, endMs, cpuMs, slowness }) => {
+    const durations = steps.map(({ startMs, endMs, cpuMs, slownessAfter }) => {
       const within = collections.filter(({ startTime }) => startTime >= startMs && startTime <= endMs);
-      return (cpuMs - within.reduce((sum, { duration }) => sum + duration, 0)) / slowness;
+      return (cpuMs - within.reduce((sum, { duration }) => sum + duration, 0)) / slownessAfter;
     });
     return Math.max(0, ...durations);
   }

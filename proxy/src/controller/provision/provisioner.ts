@@ -18,6 +18,7 @@ import type { ClusterConnection } from "../../kube/connection.ts";
 import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
 import { RepairLimit } from "../../kube/repair-limit.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
+import { inParallel, inTurns } from "../../kube/write-order.ts";
 import { gatewayNamespaceLabel, labelOf, managedBy, managedByLabel, ownerOf } from "./names.ts";
 import {
   appliedFields,
@@ -443,23 +444,6 @@ interface ProvisionError {
  * that it deletes. The others follow in the next passes, so that other namespaces do not wait for thousands of objects.
  */
 const changesPerPass = 48;
-
-/** The number of concurrent requests. The API server's priority and fairness would queue more. */
-const concurrency = 8;
-
-/** Orders items of several lists by turns: the first of each list, then the second of each, and so on. */
-function inTurns<T>(lists: readonly (readonly T[])[]): readonly T[] {
-  const numbered = lists.flatMap((list) => list.map((item, turn) => ({ item, turn })));
-  return numbered.sort((a, b) => a.turn - b.turn).map(({ item }) => item);
-}
-
-async function inParallel<T>(items: readonly T[], act: (item: T) => Promise<void>): Promise<void> {
-  const remaining = items.values();
-  const worker = async () => {
-    for (const item of remaining) await act(item);
-  };
-  await Promise.all(Array.from({ length: concurrency }, worker));
-}
 
 /** Whether an object gives a ServiceAccount permissions. */
 function isRight({ kind }: Pick<OwnedObject, "kind">): boolean {
