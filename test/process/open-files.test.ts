@@ -1,12 +1,23 @@
-/** A process with a low limit of open files: the sockets of one client address do not use all of them up. */
+/**
+ * A process with a low limit of open files: the sockets of one client address do not use all of them up, and a shortage is
+ * no failure of an endpoint.
+ */
 import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
-import { get } from "node:http";
+import { Agent, get, type RequestOptions, type ServerResponse } from "node:http";
 import { connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
+import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import { respondWith, startBackend } from "../support/backend.ts";
 import { freePort } from "../support/free-port.ts";
-import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  serviceManifest,
+} from "../support/gateway.ts";
 import { type ProxyProcess, startProxy } from "../support/proxy-process.ts";
 
 const openFiles = 512;
@@ -46,9 +57,13 @@ async function openFrom(localAddress: string, port: number): Promise<Socket> {
   return socket;
 }
 
-async function statusFor(localAddress: string, port: number): Promise<number | undefined> {
+async function statusFor(
+  localAddress: string,
+  port: number,
+  options: Pick<RequestOptions, "agent" | "path"> = {},
+): Promise<number | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
-  const request = get({ port, host: "127.0.0.1", localAddress, agent: false }, (response) => {
+  const request = get({ port, host: "127.0.0.1", localAddress, agent: false, ...options }, (response) => {
     response.resume().once("end", () => resolve(response.statusCode));
   });
   request.once("error", reject);
@@ -83,3 +98,48 @@ async function openUdp(): Promise<UdpSocket> {
   await once(socket, "listening");
   return socket;
 }
+
+test("an endpoint is not ejected because the proxy has no open file left for a connection to it", async () => {
+  const held: ServerResponse[] = [];
+  const slow = await Promise.all(
+    Array.from({ length: 12 }, () => startBackend((_, response) => void held.push(response))),
+  );
+  const fast = await Promise.all(Array.from({ length: 2 }, () => startBackend(respondWith(200, "ok"))));
+  const port = await freePort();
+  const rule = (path: string, ref: string): string =>
+    `{ matches: [{ path: { value: /${path} } }], backendRefs: [${ref}] }`;
+  const text = manifests(
+    gatewayManifest(port),
+    serviceManifest(
+      "fast",
+      fast.map((each) => each.port),
+    ),
+    ...slow.map((each, at) => backendManifest(`slow-${at}`, each.port)),
+    routeManifest("all", [
+      rule("fast", "{ name: fast, port: 80 }"),
+      ...slow.map((_, at) => rule(`slow-${at}`, backendRef(`slow-${at}`))),
+    ]),
+  );
+  const args = ["--listen-address", "127.0.0.1", "--access-log", "off"];
+  const proxy = await startProxy({ "all.yaml": text }, args, {}, undefined, undefined, 256);
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  onTestFinished(() => agent.destroy());
+  expect(await statusFor("127.0.0.3", port, { path: "/none", agent })).toBe(404);
+
+  // Each of them takes two open files. Those that do not get the second have a response at once.
+  const waiting = Array.from({ length: 120 }, (_, at) =>
+    statusFor("127.0.0.2", port, { path: `/slow-${at % slow.length}` }),
+  );
+  let failed = 0;
+  for (const each of waiting) void each.then(() => failed++);
+  await expect.poll(() => held.length + failed).toBe(waiting.length);
+  expect(failed).toBeGreaterThan(0);
+  for (let at = 0; at < 20; at++) expect(await statusFor("127.0.0.3", port, { path: "/fast", agent })).toBe(503);
+
+  for (const response of held) response.end();
+  await Promise.all(waiting);
+  const dump = (await (await fetch(`${proxy.admin}/config_dump`)).json()) as ConfigDump;
+  const endpoints = dump.backends.filter(({ name }) => name === "fast").flatMap((backend) => backend.endpoints);
+  expect(endpoints.map(({ timesEjected }) => timesEjected)).toEqual([0, 0]);
+  expect(await statusFor("127.0.0.3", port, { path: "/fast", agent })).toBe(200);
+});

@@ -10,7 +10,7 @@ import type { CounterReservation } from "../policy/ratelimit/counter-reservation
 import { newStreamRecord, type StreamEnd, type StreamRecord } from "../telemetry/stream-record.ts";
 import type { BackendHandle } from "../upstream/backend-handle.ts";
 import type { CountedStream, EndpointPool } from "../upstream/endpoint-pool.ts";
-import { connectFailure } from "../upstream/failure.ts";
+import { connectFailure, saysSomethingOfTheEndpoint } from "../upstream/failure.ts";
 import type { OpeningSocket } from "../upstream/opening-socket.ts";
 import type { CompiledStreamListener, CompiledStreamRoute } from "./compiled-stream-route.ts";
 import { admit } from "./connection-limits.ts";
@@ -196,11 +196,12 @@ export class StreamConnection implements HeldStream, SecuredStream {
         },
         onConnectError: (error) => {
           this.#guard(() => {
-            const isForbidden = connectFailure(error).kind === "forbidden";
-            if (!isForbidden) counted.failed();
+            const failure = connectFailure(error);
+            if (saysSomethingOfTheEndpoint(failure)) counted.failed();
             counted.end();
             this.#counted = undefined;
-            this.#tryNext(backend, [...tried, pool], isForbidden ? "ForbiddenAddress" : "UpstreamConnectFailure");
+            const end = failure.kind === "forbidden" ? "ForbiddenAddress" : "UpstreamConnectFailure";
+            this.#tryNext(backend, [...tried, pool], end);
           });
         },
       },

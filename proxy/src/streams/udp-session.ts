@@ -7,22 +7,13 @@ import { isIP } from "node:net";
 import type { CounterReservation } from "../policy/ratelimit/counter-reservation.ts";
 import type { DropReason, StreamEnd, StreamRecord } from "../telemetry/stream-record.ts";
 import type { CountedStream, EndpointPool } from "../upstream/endpoint-pool.ts";
+import { isLocalShortage } from "../upstream/failure.ts";
 import { RelayedBytes } from "./relayed-bytes.ts";
 import type { Sharing } from "./session-share.ts";
 import type { StreamServices } from "./stream-services.ts";
 
 /** The most bytes that wait for the kernel in one socket. Further datagrams are dropped, as the kernel itself does. */
 const maxQueuedBytes = 256 * 1024;
-
-/** Codes of errors that report a shortage of open files, ports or memory on this machine. */
-const localShortages: ReadonlySet<string> = new Set([
-  "EMFILE",
-  "ENFILE",
-  "ENOBUFS",
-  "ENOMEM",
-  "EAGAIN",
-  "EADDRNOTAVAIL",
-]);
 
 /** What a session uses of its bind. */
 export interface SessionOwner {
@@ -141,10 +132,9 @@ export class UdpSession implements Sharing {
    */
   #onError(error: NodeJS.ErrnoException): void {
     if (this.#isOver) return;
-    const { code = "" } = error;
-    if (code === "EMSGSIZE") {
+    if (error.code === "EMSGSIZE") {
       this.#dropped("TooLarge");
-    } else if (localShortages.has(code)) {
+    } else if (isLocalShortage(error)) {
       if (this.#isConnected) this.#dropped("BufferFull");
       else this.end("Shed");
     } else {

@@ -18,7 +18,7 @@ import {
 import { createConnection } from "./create-connection.ts";
 import { type EndpointFigures, EndpointHealth, unmeasured } from "./endpoint-health.ts";
 import { BackendLoad } from "./backend-load.ts";
-import type { UpstreamFailure } from "./failure.ts";
+import { saysSomethingOfTheEndpoint, type UpstreamFailure } from "./failure.ts";
 import { OpeningSocket, type SocketOwner } from "./opening-socket.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
 import { TunnelShare } from "./tunnel-share.ts";
@@ -319,9 +319,4 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore {
     connection.send(request, idleTimeoutMs, call);
     if (connection.isHttp2 && !call.hasBegun && !call.isOver) this.#ownStarting.join(call, request);
   }
-}
-
-/** Whether a failure counts against the endpoint: not if the call was aborted or not sent, or the endpoint leaves. */
-function saysSomethingOfTheEndpoint({ kind }: UpstreamFailure): boolean {
-  return kind !== "aborted" && kind !== "overloaded" && kind !== "unprocessed" && kind !== "forbidden";
 }

@@ -17,7 +17,7 @@ export interface UpstreamFailure {
     | "aborted"
     /** The endpoint leaves, or is full, and has not processed the request (HTTP/2). */
     | "unprocessed"
-    /** No connection became available in time. Nothing was sent. */
+    /** No connection became available in time, or this machine has a shortage (`isLocalShortage`). Nothing was sent. */
     | "overloaded"
     /** The proxy must not connect to the address, or to any address of the name. Nothing was sent. */
     | "forbidden"
@@ -27,14 +27,34 @@ export interface UpstreamFailure {
   readonly message: string;
 }
 
+/** Codes of errors that report a shortage of open files, ports or memory. */
+const localShortages: ReadonlySet<string> = new Set([
+  "EMFILE",
+  "ENFILE",
+  "ENOBUFS",
+  "ENOMEM",
+  "EAGAIN",
+  "EADDRNOTAVAIL",
+]);
+
+/** Whether this process or its machine has no open file, port or memory left, which says nothing about an endpoint. */
+export function isLocalShortage(error: unknown): boolean {
+  return localShortages.has(errorCode(error) ?? "");
+}
+
 /** Classifies an error of connecting. */
 export function connectFailure(error: unknown): UpstreamFailure {
   // Node tries several addresses of a name, and reports all errors.
   const first: unknown = error instanceof AggregateError ? (error.errors[0] ?? error) : error;
   const code = errorCode(first);
-  const kind = code === forbiddenAddress ? "forbidden" : "connect";
+  const kind = code === forbiddenAddress ? "forbidden" : isLocalShortage(first) ? "overloaded" : "connect";
   if (!(first instanceof Error)) return { kind, message: String(first) };
   return { kind, message: code === undefined ? first.message : `${code}: ${first.message}` };
+}
+
+/** Whether a failure counts against the endpoint: not if the call was aborted or not sent, or the endpoint leaves. */
+export function saysSomethingOfTheEndpoint({ kind }: UpstreamFailure): boolean {
+  return kind !== "aborted" && kind !== "overloaded" && kind !== "unprocessed" && kind !== "forbidden";
 }
 
 function errorCode(error: unknown): string | undefined {

@@ -8,6 +8,7 @@ import type { Logger } from "@gatewayproxy/runtime/log";
 import { UpstreamCall } from "./call.ts";
 import { createConnection } from "./create-connection.ts";
 import type { ConnectionSweeper } from "./connection-sweeper.ts";
+import { connectFailure, type UpstreamFailure } from "./failure.ts";
 import { OpeningSocket } from "./opening-socket.ts";
 import type { HealthCheckSettings } from "./upstream-settings.ts";
 import { addressOf, type ConnectionTarget } from "./connection.ts";
@@ -41,7 +42,7 @@ export class HealthChecks {
     const isGood = await ask(this.#options).catch(() => false);
     if (this.#isClosed) return;
     const wasFailing = this.isFailing;
-    this.#failures = isGood ? 0 : this.#failures + 1;
+    if (isGood !== undefined) this.#failures = isGood ? 0 : this.#failures + 1;
     const endpoint = addressOf(target.endpoint);
     log.trace({ endpoint, path, isGood, failures: this.#failures }, "health checked");
     if (this.isFailing !== wasFailing) {
@@ -65,6 +66,9 @@ interface CheckedEndpoint {
   readonly onChange: () => void;
 }
 
+/** Whether an endpoint has passed a check; undefined if the check says nothing about it. */
+type CheckResult = boolean | undefined;
+
 /** Connects once, within the timeout of checks. */
 function connectToEndpoint({
   target,
@@ -72,7 +76,7 @@ function connectToEndpoint({
   clock,
   sweeper,
   timeoutMs,
-}: HealthCheckSettings & CheckedEndpoint): Promise<boolean> {
+}: HealthCheckSettings & CheckedEndpoint): Promise<CheckResult> {
   const options = { addresses, clock, sweeper, connectTimeoutMs: timeoutMs, idleTimeoutMs: timeoutMs };
   return new Promise((resolve) => {
     OpeningSocket.open(
@@ -84,14 +88,14 @@ function connectToEndpoint({
           socket.on("error", () => undefined).destroy();
           resolve(true);
         },
-        onConnectError: () => resolve(false),
+        onConnectError: (error) => resolve(failedCheck(connectFailure(error))),
       },
     );
   });
 }
 
 /** Makes one check on its own connection. Never rejects. */
-function askEndpoint(options: HealthCheckSettings & CheckedEndpoint): Promise<boolean> {
+function askEndpoint(options: HealthCheckSettings & CheckedEndpoint): Promise<CheckResult> {
   const { target, addresses, clock, sweeper, timeoutMs, path } = options;
   const timeouts = { connectTimeoutMs: timeoutMs, idleTimeoutMs: timeoutMs };
   const unavailable = { onUnavailable: () => undefined };
@@ -102,7 +106,7 @@ function askEndpoint(options: HealthCheckSettings & CheckedEndpoint): Promise<bo
     unavailable,
   );
   return new Promise((resolve) => {
-    const conclude = (isGood: boolean): void => {
+    const conclude = (isGood: CheckResult): void => {
       timer.cancel();
       connection.destroy();
       resolve(isGood);
@@ -112,7 +116,7 @@ function askEndpoint(options: HealthCheckSettings & CheckedEndpoint): Promise<bo
       onHead: (status: number) => conclude(status < 500),
       onData: () => undefined,
       onEnd: () => undefined,
-      onFailure: () => conclude(false),
+      onFailure: (failure: UpstreamFailure) => conclude(failedCheck(failure)),
       onFault: () => conclude(false),
     };
     const owner = { begun: () => undefined, responded: () => undefined, release: () => undefined };
@@ -121,4 +125,9 @@ function askEndpoint(options: HealthCheckSettings & CheckedEndpoint): Promise<bo
     const request = { method: "GET", path, fields, body: undefined, upgrade: undefined };
     connection.send(request, timeoutMs, new UpstreamCall(address, undefined, sink, owner));
   });
+}
+
+/** A shortage on this machine says nothing about the endpoint. */
+function failedCheck({ kind }: UpstreamFailure): CheckResult {
+  return kind === "overloaded" ? undefined : false;
 }
