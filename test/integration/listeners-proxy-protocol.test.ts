@@ -67,3 +67,22 @@ test("a connection without a header is closed without a response", async () => {
   const gateway = await start();
   expect((await rawHttp(gateway.url(), request)).status).toBe(0);
 });
+
+test.each(["", "PROXY TCP4 192.0.2.1"])(
+  "a connection whose header does not arrive within 10 s is closed: %j",
+  async (sent) => {
+    const gateway = await start();
+    const [opened, other] = [0, 0].map(() => connect(Number(new URL(gateway.url()).port), "127.0.0.1"));
+    if (opened === undefined || other === undefined) throw new Error("no socket");
+    const closed = once(
+      opened.resume().on("error", () => undefined),
+      "close",
+    );
+    opened.write(sent);
+    // The gateway has accepted the first connection before it responds to the second one.
+    other.write(header("192.0.2.1") + request);
+    await once(other, "data");
+    gateway.clock.advance(10_000);
+    await closed;
+  },
+);

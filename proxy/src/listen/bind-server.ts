@@ -73,8 +73,11 @@ export interface BindOptions extends RequestReceiver {
 
 /** Time for the first byte of a connection. The connection is closed after it. */
 const firstByteTimeoutMs = 60_000;
-/** Time for the whole ClientHello of a connection that may be relayed. It is that of a handshake. */
-const helloTimeoutMs = 10_000;
+/**
+ * Time for a whole PROXY protocol header, and for the whole ClientHello of a connection that may be relayed. It is that of a
+ * handshake.
+ */
+const headerTimeoutMs = 10_000;
 /**
  * Time without data after which the kernel sends keep-alive probes. Without them, a connection whose peer disappeared
  * would stay open for ever.
@@ -285,7 +288,9 @@ export class BindServer {
       this.#begin(client, undefined);
       return;
     }
+    const cancel = this.#closeAfter(headerTimeoutMs, socket, "no whole PROXY protocol header came in time");
     const begin = (header: ProxyHeader): void => {
+      cancel();
       if (header.kind === "invalid") {
         this.#linesOf(socket)?.closing("it did not begin with a PROXY protocol header");
         socket.destroy();
@@ -307,16 +312,24 @@ export class BindServer {
     else this.#offer(client, sourceAddress, this.#streams, undefined);
   }
 
-  #readHello(client: ClientConnection, sourceAddress: string, streams: StreamReceiver): void {
-    const { socket } = client;
-    const timer = this.#options.clock.setTimer(helloTimeoutMs, () => {
-      this.#linesOf(socket)?.closing("no ClientHello came in time");
+  /** Closes a connection after a time. @returns a function that cancels that. */
+  #closeAfter(ms: number, socket: Socket, reason: string): () => void {
+    const timer = this.#options.clock.setTimer(ms, () => {
+      this.#linesOf(socket)?.closing(reason);
       socket.destroy();
     });
-    const cancel = (): void => timer.cancel();
-    socket.once("close", cancel);
+    const onClose = (): void => timer.cancel();
+    socket.once("close", onClose);
+    return () => {
+      socket.off("close", onClose);
+      timer.cancel();
+    };
+  }
+
+  #readHello(client: ClientConnection, sourceAddress: string, streams: StreamReceiver): void {
+    const { socket } = client;
+    const cancel = this.#closeAfter(headerTimeoutMs, socket, "no ClientHello came in time");
     const offer = (hello: ClientHello | NoClientHello): void => {
-      socket.off("close", cancel);
       cancel();
       this.#offer(client, sourceAddress, streams, hello);
     };
