@@ -10,7 +10,7 @@
 /** The data path (ir, routing, filters, policy, llm, upstream, telemetry, listen, pipeline) does not import `api`. */
 const proxy = {
   // net, here and in translate: recognizes IP addresses and their family.
-  api: { layers: ["cel", "regex"], packages: ["zod", "yaml"], core: ["net"] },
+  api: { layers: ["cel", "regex"], packages: ["zod", "yaml", "js-yaml"], core: ["net"] },
   ir: { layers: [], packages: [], core: [] },
   cel: { layers: ["regex"], packages: ["@bufbuild/.+"], core: [] },
   regex: { layers: [], packages: ["re2js"], core: [] },

@@ -11,7 +11,7 @@
  */
 import type { Problem, SourceLocation } from "@gatewayproxy/runtime/problem";
 import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
-import { type ManifestEntry, readManifest } from "./read-manifest.ts";
+import { noObjects, type ReadManifest, readManifest } from "./read-manifest.ts";
 import { keepsLastValidVersion } from "./rejected-resource.ts";
 import { type Resource, type ResourceKey, type ResourceSet, resourceSet } from "./resource.ts";
 import type { Locate, ManifestFile, UnreadableFile } from "./yaml-text.ts";
@@ -44,11 +44,10 @@ export interface ParsedManifests {
 }
 
 /** The parsed entries of one file. */
-export interface ReadFile {
+export interface ReadFile extends ReadManifest {
   readonly path: string;
   /** Undefined where the file cannot be read. */
   readonly text: string | undefined;
-  readonly entries: readonly ManifestEntry[];
 }
 
 /**
@@ -72,7 +71,7 @@ export function* parseManifestsInSteps(
   const read: ReadFile[] = [];
   for (const file of byPath) read.push(yield* readFile(file, before?.files.get(file.path)));
   const gathered = new GatheredEntries();
-  for (const file of read) gathered.add(file);
+  for (const file of read) yield* gathered.add(file);
   const kept = gathered.keep(before?.inForce ?? new Map());
   const { inForce, problems } = gathered;
   const resources = resourceSet([...inForce.values()].map(({ resource }) => resource));
@@ -83,17 +82,23 @@ function* readFile(file: ManifestFile | UnreadableFile, before: ReadFile | undef
   const { path } = file;
   if ("error" in file) {
     const problem = { message: `cannot read ${JSON.stringify(path)}: ${file.error}` };
-    return { path, text: undefined, entries: [{ kind: "obscure", isReadable: false, problems: [problem] }] };
+    return {
+      path,
+      text: undefined,
+      entries: [{ kind: "obscure", isReadable: false, problems: [problem] }],
+      objects: noObjects,
+    };
   }
-  return before?.text === file.text ? before : { path, text: file.text, entries: yield* readManifest(file) };
+  if (before?.text === file.text) return before;
+  return { path, text: file.text, ...(yield* readManifest(file, before?.objects)) };
 }
 
 /** Collects the entries of files, which are added in order; `keep` is called last. */
 class GatheredEntries {
   readonly inForce = new Map<ResourceKey, InForce>();
   readonly problems: Problem[] = [];
-  /** The location of the first declaration of each resource, valid or not. */
-  readonly #named = new Map<ResourceKey, SourceLocation>();
+  /** Locates fields of the first declaration of each resource, valid or not. */
+  readonly #named = new Map<ResourceKey, Locate>();
   /** Remains of resources that are invalid now. */
   readonly #remains = new Map<ResourceKey, InForce>();
   /** Files and folders with text that cannot be assigned to a resource. */
@@ -101,12 +106,14 @@ class GatheredEntries {
   /** Those of which some text cannot be read at all. */
   readonly #unreadableFiles = new Set<string>();
 
-  add({ path, entries }: ReadFile): void {
+  /** In steps of one declaration that is ignored, since its text may have to be parsed again to locate it. */
+  *add({ path, entries }: ReadFile): Steps<void> {
     for (const entry of entries) {
       if (entry.kind === "obscure") {
         this.#obscureFiles.add(path);
         if (!entry.isReadable) this.#unreadableFiles.add(path);
-      } else if (!this.#claim(entry.key, entry.location)) {
+      } else if (!this.#claim(entry.key, entry.locate)) {
+        yield;
         continue;
       }
       if (entry.kind === "resource") {
@@ -136,12 +143,13 @@ class GatheredEntries {
   }
 
   /** Claims the key for the first declaration; reports a problem and returns false for later ones. */
-  #claim(key: ResourceKey, location: SourceLocation): boolean {
-    const first = this.#named.get(key);
-    if (first === undefined) {
-      this.#named.set(key, location);
+  #claim(key: ResourceKey, locate: Locate): boolean {
+    const known = this.#named.get(key);
+    if (known === undefined) {
+      this.#named.set(key, locate);
       return true;
     }
+    const [first, location] = [locateName(known), locateName(locate)];
     const message = `already declared at ${first.file}:${first.line}:${first.column}; this declaration is ignored`;
     this.problems.push({ message, resource: key, location });
     return false;
@@ -154,6 +162,10 @@ class GatheredEntries {
     if (!keepsLastValidVersion(resource.kind)) return !isNamed && isWithin(file, this.#unreadableFiles);
     return isNamed ? !isRejected : isWithin(file, this.#obscureFiles);
   }
+}
+
+function locateName(locate: Locate): SourceLocation {
+  return locate(["metadata", "name"]);
 }
 
 /** Whether the file is one of `paths` or below one of them. */

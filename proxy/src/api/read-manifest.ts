@@ -2,12 +2,14 @@
  * Reads the text of one manifest file: every resource in it, valid or not, with its location. Independent of other
  * files, so the result is valid as long as the text is unchanged.
  */
-import type { Problem, SourceLocation } from "@gatewayproxy/runtime/problem";
+import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { type FieldPath, renderPath } from "./issue.ts";
 import { parseResource } from "./parse-resource.ts";
+import { documentParts } from "./plain-yaml.ts";
 import { type Resource, type ResourceKey, resourceKey } from "./resource.ts";
-import { type Locate, type ManifestFile, readYamlInSteps } from "./yaml-text.ts";
+import { DocumentLocator, TextLines } from "./yaml-locations.ts";
+import { type Locate, type ManifestFile, readYamlInSteps, validValue } from "./yaml-text.ts";
 
 /** One resource, or one invalid piece, of a file. */
 export type ManifestEntry =
@@ -15,8 +17,6 @@ export type ManifestEntry =
       readonly kind: "resource";
       readonly key: ResourceKey;
       readonly resource: Resource;
-      /** The location of its name. */
-      readonly location: SourceLocation;
       /** Locates its fields. */
       readonly locate: Locate;
     }
@@ -24,7 +24,6 @@ export type ManifestEntry =
   | {
       readonly kind: "rejected";
       readonly key: ResourceKey;
-      readonly location: SourceLocation;
       readonly problems: readonly Problem[];
       /** See `remainsOf`. */
       readonly remains: Resource | undefined;
@@ -38,36 +37,94 @@ export type ManifestEntry =
       readonly problems: readonly Problem[];
     };
 
+type ResourceEntry = Extract<ManifestEntry, { readonly kind: "resource" }>;
+
+/** Valid documents of one object, by their texts; undefined for a kind that the gateway does not read. */
+export type KnownObjects = ReadonlyMap<string, ResourceEntry | undefined>;
+
+export const noObjects: KnownObjects = new Map();
+
+/** What a file contains. */
+export interface ReadManifest {
+  readonly entries: readonly ManifestEntry[];
+  /** Those of its documents that are not parsed again if they are in the next text of the file, too. */
+  readonly objects: KnownObjects;
+}
+
 /**
  * Reads all entries in the order of the text; a List yields its items, and kinds that the gateway does not read are
  * skipped. In steps of one object. Never throws.
+ *
+ * @param known the objects of the previous text of the file; they stay the same objects.
  */
-export function* readManifest(file: ManifestFile): Steps<readonly ManifestEntry[]> {
+export function* readManifest(file: ManifestFile, known = noObjects): Steps<ReadManifest> {
+  return (yield* readValidManifest(file, known)) ?? { entries: yield* readAnyManifest(file), objects: known };
+}
+
+/** The same for a file without errors of YAML; undefined for any other. */
+function* readValidManifest({ path, text }: ManifestFile, known: KnownObjects): Steps<ReadManifest | undefined> {
+  const parts = documentParts(text);
+  if (parts === undefined) return undefined;
+  const lines = new TextLines(text);
+  const entries: ManifestEntry[] = [];
+  const objects = new Map<string, ResourceEntry | undefined>();
+  for (const { from, to } of parts) {
+    // Values are slices of the text that they are read from, and an unchanged object must not keep the whole file.
+    const part = parts.length === 1 ? text : copyOf(text.slice(from, to));
+    const locator = new DocumentLocator({ file: path, text, from, to, location: { file: path, ...lines.at(from) } });
+    const { locate } = locator;
+    const same = known.get(part);
+    if (same !== undefined || known.has(part)) {
+      objects.set(part, same);
+      if (same !== undefined) entries.push({ ...same, locate });
+      yield;
+      continue;
+    }
+    const value = yield* validValue(part);
+    if (value === undefined) return undefined;
+    locator.hold();
+    const found: ManifestEntry[] = [];
+    if (value.value !== null) yield* readObjects(value.value, locate, found);
+    locator.release();
+    for (const entry of found) entries.push(entry);
+    const [only] = found;
+    if (parts.length > 1 && !isList(value.value) && (only === undefined || only.kind === "resource")) {
+      objects.set(part, only);
+    }
+    yield;
+  }
+  return { entries, objects };
+}
+
+function* readAnyManifest(file: ManifestFile): Steps<readonly ManifestEntry[]> {
   const entries: ManifestEntry[] = [];
   for (const document of readYamlInSteps(file)) {
     if (document?.kind === "unreadable") {
       entries.push({ kind: "obscure", isReadable: false, problems: document.errors });
     } else if (document !== undefined) {
-      const { value, locate } = document;
-      for (const { item, locate: locateItem } of itemsOf(value, locate)) {
-        for (const entry of readEntry(item, locateItem)) entries.push(entry);
-        yield;
-      }
+      yield* readObjects(document.value, document.locate, entries);
     }
     yield;
   }
   return entries;
 }
 
+/** Adds the entries of a document to `entries`. */
+function* readObjects(value: unknown, locate: Locate, entries: ManifestEntry[]): Steps<void> {
+  for (const { item, locate: locateItem } of itemsOf(value, locate)) {
+    for (const entry of readEntry(item, locateItem)) entries.push(entry);
+    yield;
+  }
+}
+
 function readEntry(value: unknown, locate: Locate): readonly ManifestEntry[] {
   const parsed = parseResource(value);
-  const location = locate(["metadata", "name"]);
   switch (parsed.kind) {
     case "foreign":
       return [];
     case "resource": {
       const { resource } = parsed;
-      return [{ kind: "resource", key: resourceKey(resource), resource, location, locate }];
+      return [{ kind: "resource", key: resourceKey(resource), resource, locate }];
     }
     case "rejected": {
       const { key, errors, remains } = parsed;
@@ -77,7 +134,7 @@ function readEntry(value: unknown, locate: Locate): readonly ManifestEntry[] {
         return { message, ...resource, ...field, location: locate(path, isUnknownField) };
       });
       if (key === undefined) return [{ kind: "obscure", isReadable: true, problems }];
-      return [{ kind: "rejected", key, location, problems, remains, locate }];
+      return [{ kind: "rejected", key, problems, remains, locate }];
     }
   }
 }
@@ -90,6 +147,15 @@ function* itemsOf(value: unknown, locate: Locate): Generator<{ readonly item: un
   const items = listItems(value);
   if (items === undefined) yield { item: value, locate };
   else for (const [index, item] of items.entries()) yield { item, locate: below(locate, ["items", index]) };
+}
+
+function isList(value: unknown): boolean {
+  return listItems(value) !== undefined;
+}
+
+/** Returns a text of its own memory. The slice of a joined text keeps only that, and a slice of a file all of it. */
+function copyOf(text: string): string {
+  return `\n${text}`.slice(1);
 }
 
 /** Returns the items of a `List`, as `kubectl get -o yaml` writes it; undefined for any other value. */

@@ -41,16 +41,43 @@ interface LocatedTree {
  * @param located the parsed document with a function for its offsets; used as long as it is not garbage-collected.
  */
 export function locateIn(document: DocumentText, located: LocatedTree): Locate {
-  let known = new WeakRef(located);
-  return (path, pointsAtName = false) => {
-    let found = known.deref();
-    if (found === undefined) {
-      found = parseAgain(document);
-      known = new WeakRef(found);
-    }
-    const { tree, at } = found;
+  return new DocumentLocator(document, new WeakRef(located)).locate;
+}
+
+/** Locates the fields of a document that is parsed when it is needed. */
+export class DocumentLocator {
+  readonly #document: DocumentText;
+  #known: WeakRef<LocatedTree> | undefined;
+  /** The tree, until `release`. */
+  #held: LocatedTree | undefined;
+  #isHeld = false;
+
+  constructor(document: DocumentText, known?: WeakRef<LocatedTree>) {
+    this.#document = document;
+    this.#known = known;
+  }
+
+  readonly locate: Locate = (path, pointsAtName = false) => {
+    const { tree, at } = this.#held ?? this.#known?.deref() ?? this.#parse();
     return at(offsetOf(tree, path, pointsAtName) ?? tree.contents?.range?.[0] ?? 0);
   };
+
+  /** Keeps a tree that is parsed from now on until `release`: a document may have many errors. */
+  hold(): void {
+    this.#isHeld = true;
+  }
+
+  release(): void {
+    this.#isHeld = false;
+    this.#held = undefined;
+  }
+
+  #parse(): LocatedTree {
+    const found = parseAgain(this.#document);
+    this.#known = new WeakRef(found);
+    if (this.#isHeld) this.#held = found;
+    return found;
+  }
 }
 
 function parseAgain({ file, text, from, to, location: start }: DocumentText): LocatedTree {

@@ -5,6 +5,7 @@
 import type { SourceLocation } from "@gatewayproxy/runtime/problem";
 import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import { Composer, type CST, isScalar, Lexer, Parser } from "yaml";
+import { plainValue } from "./plain-yaml.ts";
 import { type DocumentText, type Locate, locateIn, TextLines, yamlOptions, type YamlTree } from "./yaml-locations.ts";
 import { tokenError } from "./yaml-tokens.ts";
 import { maxDepth, tooDeep, UnusableNode, ValueReader } from "./yaml-values.ts";
@@ -91,6 +92,23 @@ export function* readYamlInSteps(
     const message = error instanceof RangeError ? tooDeep : "invalid YAML: cannot be read";
     yield unreadable(at(0), message);
   }
+}
+
+/** Returns the value of a text with one document at most, null for none; undefined if it has an error or several. */
+export function* validValue(text: string): Steps<{ readonly value: unknown } | undefined> {
+  const plain = plainValue(text);
+  if (plain !== undefined) return plain;
+  let found: { readonly value: unknown } = { value: null };
+  let count = 0;
+  for (const document of readYamlInSteps({ path: "", text })) {
+    if (document === undefined) {
+      yield;
+    } else {
+      if (document.kind === "unreadable" || ++count > 1) return undefined;
+      found = { value: document.value };
+    }
+  }
+  return found;
 }
 
 interface FoundTree extends Pick<DocumentText, "from" | "to"> {

@@ -82,6 +82,25 @@ describe("a set of resources", () => {
   });
 });
 
+test("the state for operators is that of the last translation while it is not served yet", async () => {
+  const { configuration, serve } = configuring();
+  const { promise, resolve } = Promise.withResolvers<BindFailure[]>();
+  const serving = new Promise<void>((begin) => {
+    serve.mockImplementation(() => {
+      begin();
+      return promise;
+    });
+  });
+  const applied = configuration.apply(gateway(80));
+  await serving;
+  const { statuses } = configuration.state();
+  expect(statuses.gateways).toMatchObject([{ namespace: "default", name: "web" }]);
+  // Probes and scrapes ask for it often, and a translation may take seconds.
+  expect(configuration.state().statuses).toBe(statuses);
+  resolve([]);
+  await applied;
+});
+
 describe("an address that cannot be opened", () => {
   test("is retried without a change, with growing pauses", async () => {
     const { configuration, clock, serve } = configuring(80);

@@ -159,7 +159,7 @@ export class Configuration {
     return {
       snapshot: this.#current,
       resources: this.#resources,
-      statuses: this.#statuses ?? translate(this.#resources).statuses,
+      statuses: this.#statuses ?? this.#translated ?? translate(this.#resources).statuses,
       problems: this.#problems,
       conflicts: this.#conflicts,
       failures: this.#failures,

@@ -3,6 +3,9 @@
  * worker, as in their image, serve a real API server of the test rig (`test/rig/build.sh control-plane`). Pods are left
  * out: endpoints are written by the benchmark. The run takes some minutes, and writes its tables to docs/benchmarks.md
  * unless an option is given.
+ *
+ * `npm run bench:scale -- --files` instead measures a proxy that serves a folder of many routes. It needs no test rig, and
+ * writes its own section unless another option is given.
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -22,6 +25,7 @@ import {
   type Row,
   type ScaleOptions,
 } from "./cases.ts";
+import { describeFiles, measureLayouts } from "./files.ts";
 import { type CaseName, caseNames, published } from "./published.ts";
 
 const { values } = parseArgs({
@@ -33,6 +37,9 @@ const { values } = parseArgs({
     namespaces: { type: "string", default: "50" },
     "listener-sets": { type: "string", default: "200" },
     profiles: { type: "string" },
+    files: { type: "boolean", default: false },
+    "file-routes": { type: "string", default: "10000" },
+    rounds: { type: "string", default: "5" },
   },
 });
 const options: ScaleOptions = {
@@ -75,7 +82,14 @@ const parts: string[] = [];
 try {
   await bundleAll(folder);
   process.env[bundlesVariable] = folder;
-  for (const name of chosen.filter(isCaseName)) {
+  if (values.files) {
+    const { profiles } = values;
+    parts.push(
+      await measureLayouts({ routes: Number(values["file-routes"]), rounds: Number(values.rounds), profiles }),
+    );
+    console.log(parts.join("\n\n"));
+  }
+  for (const name of values.files ? [] : chosen.filter(isCaseName)) {
     const { title, run } = cases[name];
     console.log(title);
     const rows = await run(options);
@@ -89,16 +103,28 @@ try {
   rmSync(folder, { recursive: true });
 }
 
-if (process.argv.length === 2) {
-  const repository = join(import.meta.dirname, "../../..");
+const repository = join(import.meta.dirname, "../../..");
+
+function publish(section: string, text: string): void {
   const page = join(repository, "docs/benchmarks.md");
+  writeSection(page, section, text);
+  execFileSync(join(repository, "node_modules/.bin/prettier"), ["--write", page], { cwd: repository });
+}
+
+/** The command, the day, the commit and the machine. */
+function writtenBy(command: string): string {
+  return `Written by \`${command}\` on ${new Date().toISOString().slice(0, 10)}, commit ${describeCommit()}; ${describeMachine()}. Its load average
+before the run was ${loadBefore.toFixed(1)}.`;
+}
+
+if (values.files && process.argv.length === 3) {
+  publish("files", [describeFiles(writtenBy("npm run bench:scale -- --files")), ...parts].join("\n\n"));
+} else if (process.argv.length === 2) {
   const words = `## The control plane at scale
 
-Written by \`npm run bench:scale\` on ${new Date().toISOString().slice(0, 10)}, commit ${describeCommit()}; ${describeMachine()}. Its load average
-before the run was ${loadBefore.toFixed(1)}. The cases are those of [gateway-api-bench](https://github.com/howardjohn/gateway-api-bench), whose published
+${writtenBy("npm run bench:scale")} The cases are those of [gateway-api-bench](https://github.com/howardjohn/gateway-api-bench), whose published
 figures stand below each. Compare them with care: they come from a machine with 16 cores and pods in a kind cluster. Here the controller, a
 proxy with one worker, etcd, the API server and the clients share this machine. The programs have no memory limit here, so V8 collects
 garbage late; in a pod it is bounded by the limit.`;
-  writeSection(page, "control-plane", [words, ...parts].join("\n\n"));
-  execFileSync(join(repository, "node_modules/.bin/prettier"), ["--write", page], { cwd: repository });
+  publish("control-plane", [words, ...parts].join("\n\n"));
 }
