@@ -2,7 +2,6 @@
  * Parses one object from YAML or from the API server into a typed resource, or into all its errors. Locations in the
  * text are added by `parse-manifests.ts`.
  */
-import { hasSameItems } from "@gatewayproxy/runtime/memoised";
 import { suggest } from "@gatewayproxy/runtime/suggest";
 import { boundedErrors, type ErrorPlace, placesOf } from "./bounded-errors.ts";
 import { describeType, type FieldError } from "./issue.ts";
@@ -117,17 +116,30 @@ function identify(kind: string, value: FieldMap): ResourceKey | undefined {
  * lists stay and are rejected by the schema.
  */
 function withoutNulls(value: unknown): unknown {
-  if (Array.isArray(value)) {
-    const items = value.map(withoutNulls);
-    return hasSameItems(items, value) ? value : items;
-  }
+  return hasNullField(value) ? copyWithoutNulls(value) : value;
+}
+
+function copyWithoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(copyWithoutNulls);
   if (!isMap(value)) return value;
-  const names = Object.keys(value);
-  const fields = names.map((name) => withoutNulls(value[name] ?? undefined));
-  if (fields.every((field, at) => field !== undefined && field === value[names[at] ?? ""])) return value;
-  return Object.fromEntries(
-    names.flatMap((name, at): [string, unknown][] => (fields[at] === undefined ? [] : [[name, fields[at]]])),
-  );
+  const fields = Object.entries(value).filter(([, field]) => !isAbsent(field));
+  return Object.fromEntries(fields.map(([name, field]) => [name, copyWithoutNulls(field)]));
+}
+
+/** Whether a map in the value has a null field. Makes no list of the fields. */
+function hasNullField(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(hasNullField);
+  if (!isMap(value)) return false;
+  // Values of YAML and JSON inherit nothing that is enumerable.
+  for (const name in value) {
+    const field = value[name];
+    if (isAbsent(field) || hasNullField(field)) return true;
+  }
+  return false;
+}
+
+function isAbsent(field: unknown): boolean {
+  return field === null || field === undefined;
 }
 
 function isMap(value: unknown): value is FieldMap {

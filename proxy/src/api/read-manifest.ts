@@ -42,6 +42,7 @@ type ResourceEntry = Extract<ManifestEntry, { readonly kind: "resource" }>;
 /** Valid documents of one object, by their texts; undefined for a kind that the gateway does not read. */
 export type KnownObjects = ReadonlyMap<string, ResourceEntry | undefined>;
 
+/** No objects. */
 export const noObjects: KnownObjects = new Map();
 
 /** What a file contains. */
@@ -73,10 +74,11 @@ function* readValidManifest({ path, text }: ManifestFile, known: KnownObjects): 
     const part = parts.length === 1 ? text : copyOf(text.slice(from, to));
     const locator = new DocumentLocator({ file: path, text, from, to, location: { file: path, ...lines.at(from) } });
     const { locate } = locator;
-    const same = known.get(part);
-    if (same !== undefined || known.has(part)) {
-      objects.set(part, same);
-      if (same !== undefined) entries.push({ ...same, locate });
+    if (known.has(part)) {
+      const object = known.get(part);
+      const entry = object && { ...object, locate };
+      objects.set(part, entry);
+      if (entry !== undefined) entries.push(entry);
       yield;
       continue;
     }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { slowness } from "../../../test/hardening/support/relative-cost.ts";
+import { parseManifests } from "./parse-manifests.ts";
 import { readYaml } from "./yaml-text.ts";
 
 function valueOf(text: string): unknown {
@@ -46,6 +47,11 @@ test.each(Object.entries(repeated))("takes time in proportion to the length for 
   const text = repeat(part, 60_000);
   // Some 300 ms; what grows with the square of the length takes from 5 s to minutes.
   expect(cpuOf(() => readYaml({ path: "a.yaml", text }))).toBeLessThan(3_000 * slowness());
+});
+
+test.each(Object.entries(repeated))("takes time in proportion to the length for a file of %s", (_, part) => {
+  const file = { path: "a.yaml", text: repeat(part, 60_000) };
+  expect(cpuOf(() => parseManifests([file]))).toBeLessThan(3_000 * slowness());
 });
 
 test.each(Object.entries(repeated))("takes less than 100 ms for a bounded text of %s", (_, part) => {

@@ -3,6 +3,7 @@
  * temporary files of editors and the folder `..data` of a mounted ConfigMap, whose files are links through that folder.
  * Links are followed.
  */
+import type { Dirent } from "node:fs";
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { ManifestFile, UnreadableFile } from "../api/parse-manifests.ts";
@@ -29,9 +30,9 @@ export async function readManifestFolder(
       if (visited.has(real)) return [];
       visited.add(real);
       onFolder(real);
-      const names = await readdir(path);
+      const found = await readdir(path, { withFileTypes: true });
       const entries = await Promise.all(
-        names.filter((name) => !name.startsWith(".")).map((name) => read(join(path, name))),
+        found.filter(({ name }) => !name.startsWith(".")).map((entry) => read(join(path, entry.name), entry)),
       );
       return entries.flat();
     } catch (error) {
@@ -39,9 +40,10 @@ export async function readManifestFolder(
     }
   }
 
-  async function read(path: string): Promise<readonly FolderEntry[]> {
+  /** @param entry what the folder says of it, which is enough for all but links. */
+  async function read(path: string, entry: Dirent): Promise<readonly FolderEntry[]> {
     try {
-      const target = await stat(path);
+      const target = entry.isFile() || entry.isDirectory() ? entry : await stat(path);
       if (target.isDirectory()) return await readFolder(path);
       if (!target.isFile() || !/\.(ya?ml|json)$/.test(path)) return [];
       return [{ path, text: await readFile(path, "utf8") }];

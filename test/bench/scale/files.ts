@@ -45,7 +45,7 @@ export interface FilesStart {
 }
 
 const namespaces = 50;
-const edits = 5;
+const edits = 3;
 
 export function namesOf(count: number): readonly ObjectName[] {
   return Array.from({ length: count }, (_, n) => ({ namespace: `n${n % namespaces}`, name: `r${n}` }));
@@ -53,6 +53,15 @@ export function namesOf(count: number): readonly ObjectName[] {
 
 function textOf(objects: readonly KubeObject[]): string {
   return objects.map((object) => stringify(object)).join("---\n");
+}
+
+/** The texts of unchanged routes, which take longer to write than to read. */
+const unchangedTexts = new Map<string, string>();
+
+function unchangedTextOf(at: ObjectName): string {
+  const text = unchangedTexts.get(at.name) ?? textOf(objectsOf(at, "1"));
+  unchangedTexts.set(at.name, text);
+  return text;
 }
 
 function objectsOf(at: ObjectName, version: string): readonly KubeObject[] {
@@ -79,8 +88,6 @@ class RouteFolder {
   readonly path = mkdtempSync(join(tmpdir(), "gateway-proxy-bench-files-"));
   readonly #files = new Map<string, ObjectName[]>();
   readonly #layout: Layout;
-  /** The texts of unchanged routes. */
-  readonly #texts = new Map<ObjectName, string>();
 
   constructor(
     layout: Layout,
@@ -109,14 +116,8 @@ class RouteFolder {
     names: readonly ObjectName[],
     edit: { readonly edited: ObjectName; readonly version: string } | undefined,
   ): void {
-    const texts = names.map((at) => (at === edit?.edited ? textOf(objectsOf(at, edit.version)) : this.#textOf(at)));
+    const texts = names.map((at) => (at === edit?.edited ? textOf(objectsOf(at, edit.version)) : unchangedTextOf(at)));
     writeFileSync(join(this.path, file), texts.join("---\n"));
-  }
-
-  #textOf(at: ObjectName): string {
-    const text = this.#texts.get(at) ?? textOf(objectsOf(at, "1"));
-    this.#texts.set(at, text);
-    return text;
   }
 
   remove(): void {
@@ -162,7 +163,7 @@ export async function measureFiles(layout: Layout, count: number, profiles: stri
   try {
     while (!(await isReady(readiness))) {
       assertRunning(proxy);
-      await delay(5);
+      await delay(20);
     }
     const start = { readyMs: performance.now() - startMs, cpuMs: cpuMs(proxy), residentBytes: proxy.residentBytes() };
     const servedMs: number[] = [];

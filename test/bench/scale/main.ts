@@ -39,7 +39,7 @@ const { values } = parseArgs({
     profiles: { type: "string" },
     files: { type: "boolean", default: false },
     "file-routes": { type: "string", default: "10000" },
-    rounds: { type: "string", default: "5" },
+    rounds: { type: "string", default: "3" },
   },
 });
 const options: ScaleOptions = {

@@ -128,7 +128,8 @@ export function* contestsOf(listeners: readonly ConflictListener[], tools: Conte
   const numbers = new Map<unknown, number>();
   for (const listener of listeners) {
     const contest = yield* contestOf(listener, { ...tools, isServedAt });
-    const key = yield* keyOf(contest, numbers, pace);
+    // Most routes have one listener.
+    const key = listeners.length === 1 ? "" : yield* keyOf(contest, numbers, pace);
     const existing = contests.get(key);
     if (existing === undefined) contests.set(key, contest);
     else existing.listeners.push(listener.key);
