@@ -39,11 +39,14 @@ export type ManifestEntry =
 
 type ResourceEntry = Extract<ManifestEntry, { readonly kind: "resource" }>;
 
-/** Valid documents of one object, by their texts; undefined for a kind that the gateway does not read. */
-export type KnownObjects = ReadonlyMap<string, ResourceEntry | undefined>;
+/**
+ * The texts of valid documents of one object, and what was read; undefined for a kind that the gateway does not read. A list, since
+ * most files are never read again.
+ */
+export type KnownObjects = readonly (readonly [text: string, entry: ResourceEntry | undefined])[];
 
 /** No objects. */
-export const noObjects: KnownObjects = new Map();
+export const noObjects: KnownObjects = [];
 
 /** What a file contains. */
 export interface ReadManifest {
@@ -68,16 +71,17 @@ function* readValidManifest({ path, text }: ManifestFile, known: KnownObjects): 
   if (parts === undefined) return undefined;
   const lines = new TextLines(text);
   const entries: ManifestEntry[] = [];
-  const objects = new Map<string, ResourceEntry | undefined>();
+  const objects: [string, ResourceEntry | undefined][] = [];
+  const knownByText = new Map(known);
   for (const { from, to } of parts) {
     // Values are slices of the text that they are read from, and an unchanged object must not keep the whole file.
     const part = parts.length === 1 ? text : copyOf(text.slice(from, to));
     const locator = new DocumentLocator({ file: path, text, from, to, location: { file: path, ...lines.at(from) } });
     const { locate } = locator;
-    if (known.has(part)) {
-      const object = known.get(part);
+    if (known.length > 0 && knownByText.has(part)) {
+      const object = knownByText.get(part);
       const entry = object && { ...object, locate };
-      objects.set(part, entry);
+      objects.push([part, entry]);
       if (entry !== undefined) entries.push(entry);
       yield;
       continue;
@@ -91,7 +95,7 @@ function* readValidManifest({ path, text }: ManifestFile, known: KnownObjects): 
     for (const entry of found) entries.push(entry);
     const [only] = found;
     if (parts.length > 1 && !isList(value.value) && (only === undefined || only.kind === "resource")) {
-      objects.set(part, only);
+      objects.push([part, only]);
     }
     yield;
   }

@@ -113,6 +113,8 @@ function keyOfObject(object: RejectedResource["object"]): string {
 /** The configuration of a process. Calls of `apply` and `reopen` are executed one after the other. */
 export class Configuration {
   readonly #options: ConfigurationOptions;
+  /** The statuses before the first translation. */
+  #none: Statuses | undefined;
   /** The statuses of the translation. */
   #translated: Statuses | undefined;
   /** The statuses with the state of the binds. */
@@ -159,7 +161,7 @@ export class Configuration {
     return {
       snapshot: this.#current,
       resources: this.#resources,
-      statuses: this.#statuses ?? this.#translated ?? translate(this.#resources).statuses,
+      statuses: this.#statuses ?? this.#translated ?? (this.#none ??= translate(resourceSet([])).statuses),
       problems: this.#problems,
       conflicts: this.#conflicts,
       failures: this.#failures,
