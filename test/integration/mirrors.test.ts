@@ -1,6 +1,7 @@
 /** RequestMirror, end to end: the targets and content of copies, and that mirrors do not affect the request. */
 import { hash } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
+import { BodyBudget, createBodyMemory } from "../../proxy/src/pipeline/body/body-budget.ts";
 import { type Echo, echo, respondWith, startBackend, type TestBackend } from "../support/backend.ts";
 import {
   backendManifest,
@@ -74,6 +75,40 @@ describe("shares", () => {
     for (let n = 0; n < 100; n++) await (await fetch(gateway.url())).arrayBuffer();
     await vi.waitFor(() => expect(copy.requests).toHaveLength(copies));
   });
+});
+
+test("copies that wait for mirrors hold a quarter of the memory for bodies, and a request that has no room is not copied", async () => {
+  const mib = 1024 * 1024;
+  const silent = await startBackend(() => undefined);
+  const main = await startBackend(respondWith(200));
+  const outcomes: string[] = [];
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      backendManifest("main", main.port),
+      backendManifest("copy0", silent.port),
+      routeManifest("r", [`{ filters: [${mirror("copy0")}], backendRefs: [${backendRef("main")}] }`]),
+    ),
+    {
+      bodies: new BodyBudget(createBodyMemory(1), 1, 8 * mib),
+      observer: { mirrored: (_, outcome) => outcomes.push(outcome) },
+    },
+  );
+  const send = async (length: number): Promise<number> => {
+    const { status } = await fetch(gateway.url(), { method: "POST", body: "x".repeat(length) });
+    return status;
+  };
+  for (let n = 0; n < 20; n++) expect(await send(mib / 4 - 16_384)).toBe(200);
+  await vi.waitFor(() => expect(silent.requests).toHaveLength(8));
+  expect(outcomes).toEqual(Array.from({ length: 12 }, () => "skipped"));
+  // Each copy counts, also one of a request without a body.
+  expect((await fetch(gateway.url())).status).toBe(200);
+  expect(outcomes).toHaveLength(13);
+  // They end, and leave room for others.
+  gateway.clock.advance(15_000);
+  expect(outcomes.filter((each) => each === "failed")).toHaveLength(8);
+  expect(await send(10)).toBe(200);
+  await vi.waitFor(() => expect(silent.requests).toHaveLength(9));
 });
 
 describe("a mirror never delays or fails a request", () => {

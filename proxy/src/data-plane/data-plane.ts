@@ -43,6 +43,7 @@ import {
   defaultAbandonedResponses,
 } from "../pipeline/attempts/abandoned-responses.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../pipeline/body/body-budget.ts";
+import { CopyMemory } from "../pipeline/copy-memory.ts";
 import { BindStreams } from "../streams/bind-streams.ts";
 import { type CompiledStreamListener, compileStreamListener } from "../streams/compiled-stream-route.ts";
 import { OwnSockets } from "../streams/own-sockets.ts";
@@ -105,6 +106,7 @@ export interface DataPlaneOptions
     ExchangeServices,
     | "listenerPort"
     | "bodies"
+    | "copies"
     | "started"
     | "finished"
     | "mirrored"
@@ -229,6 +231,7 @@ export class DataPlane {
   readonly #outputMeans = new OutputMeans();
   readonly #upgradeProtocols: UpgradeProtocols;
   readonly #bodies: BodyBudget;
+  readonly #copies: CopyMemory;
   readonly #clients: ClientConnections;
   readonly #streamServices: StreamServices;
   readonly #udp: UdpBinds;
@@ -244,6 +247,7 @@ export class DataPlane {
     this.tracer = new Tracer(options.clock, options.worker ?? 1, options.requestLog);
     this.#providers = options.providers ?? new ProviderStates(createProviderMemory(), options.worker ?? 1);
     this.#bodies = options.bodies ?? new BodyBudget(createBodyMemory(1), 1, defaultBodyMemoryBytes);
+    this.#copies = new CopyMemory(this.#bodies);
     this.#upgradeProtocols = upgradeProtocols(options.upgradeProtocols ?? defaultUpgradeProtocols);
     const { clock, random, counters, globalLimits = silentObserver, upstream = defaultUpstream } = options;
     const { addresses = new AddressGuard(unrestricted) } = options;
@@ -500,6 +504,7 @@ export class DataPlane {
       ipv6PrefixLength,
       createRequestId,
       bodies: this.#bodies,
+      copies: this.#copies,
       faulted: (error, record) => faulted(error, "request", record),
       tracer: this.tracer,
       tracing: this.#options.tracing,

@@ -6,6 +6,7 @@ import type { Denial } from "../policy/ratelimit/denial.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { RequestTracing } from "../telemetry/spans/request-tracing.ts";
 import type { AbandonedResponses } from "./attempts/abandoned-responses.ts";
+import type { CopyMemory } from "./copy-memory.ts";
 import type { MirrorOutcome } from "./mirror.ts";
 
 /** The services that stages use. */
@@ -26,6 +27,8 @@ export interface StageServices {
   readonly tokens?: TokenCounter | undefined;
   /** Called when a limit denies the request, before the response. */
   readonly denied: (record: RequestRecord, denial: Denial) => void;
+  /** The memory of copies for mirrors. */
+  readonly copies: CopyMemory;
   /** Called once for each copy that is due; `backend` is the key of the mirror's backend. */
   readonly mirrored: (backend: string, outcome: MirrorOutcome) => void;
 }

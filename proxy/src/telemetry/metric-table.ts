@@ -120,7 +120,7 @@ export const requestMetrics = {
   mirroredRequests: {
     name: "gateway_proxy_mirrored_requests_total",
     type: "counter",
-    help: "Mirrored copies of requests, by the backend that they copy: `sent` (with a response), `failed`, or `skipped` because the body was too long or too many requests to the backend were in progress.",
+    help: "Mirrored copies of requests, by the backend that they copy: `sent` (with a response), `failed`, or `skipped` because the body was too long, too many requests to the backend were in progress, or copies had no more memory.",
     labels: ["backend", "outcome"],
   },
   authentications: {

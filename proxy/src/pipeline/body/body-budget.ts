@@ -54,6 +54,11 @@ export class BodyBudget {
     this.#maxSteps = Math.floor(maxBytes / stepBytes);
   }
 
+  /** The size of the budget. */
+  get maxBytes(): number {
+    return this.#maxSteps * stepBytes;
+  }
+
   /** Bytes in use by all workers. */
   get heldBytes(): number {
     return Atomics.load(this.#held, 0) * stepBytes;
@@ -130,6 +135,11 @@ export class BodyShare {
 
   get isEmpty(): boolean {
     return this.#steps === 0;
+  }
+
+  /** Bytes of the budget, in whole steps. */
+  get bytes(): number {
+    return this.#steps * stepBytes;
   }
 
   /**

@@ -6,7 +6,8 @@ export const mirror: Stage = {
   name: "mirror",
   run(request) {
     const { target, request: outgoing } = outgoingOf(request);
-    mirrorRequest(request.services, target.mirrors, outgoing, request.span);
+    const { services, span, client } = request;
+    mirrorRequest(services, target.mirrors, { request: outgoing, span, client });
     return "continue";
   },
 };

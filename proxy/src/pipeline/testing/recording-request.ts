@@ -9,8 +9,10 @@ import { compileLimits } from "../../policy/ratelimit/local-limiter.ts";
 import { freshTable, request as view } from "../../policy/ratelimit/testing/local-limits.ts";
 import { recordOf } from "../../telemetry/testing/records.ts";
 import { AbandonedResponses, defaultAbandonedResponses } from "../attempts/abandoned-responses.ts";
+import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../body/body-budget.ts";
 import type { RequestBody } from "../body/request-body.ts";
 import type { CompiledRule, CompiledTarget } from "../compiled-rule.ts";
+import { CopyMemory } from "../copy-memory.ts";
 import type { Stage, StagedRequest, StageResult, Wait } from "../stage.ts";
 
 /** What a test changes of a GET of `/items` that the rule `default/shop/0` serves without filters and limits. */
@@ -69,6 +71,7 @@ export class RecordingRequest implements StagedRequest {
     random: () => 0,
     abandonedResponses: new AbandonedResponses(this.clock, defaultAbandonedResponses),
     outputMeans: new OutputMeans(),
+    copies: new CopyMemory(new BodyBudget(createBodyMemory(1), 1, defaultBodyMemoryBytes)),
     denied: () => void this.calls.push("denied"),
     mirrored: (backend: string, outcome: string) => void this.calls.push(`mirrored ${backend} ${outcome}`),
   };
