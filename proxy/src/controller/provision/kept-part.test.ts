@@ -33,6 +33,15 @@ describe("keptPart()", () => {
     });
   });
 
+  test("keeps no other field that is longer than those of the controller", () => {
+    const identity = { apiVersion: "v1", kind: "RoleBinding", metadata: { namespace: "a", name: "b", labels } };
+    const rest = { roleRef: { name: "r" }, rules: [{ resourceNames: ["n".repeat(200_000)] }] };
+    expect(keptPart({ ...identity, ...rest, subjects: [{ name: "n".repeat(300_000) }] })).toEqual({
+      ...identity,
+      ...rest,
+    });
+  });
+
   test.each([
     ["with replicas", { "f:replicas": {} }],
     ["without replicas", {}],

@@ -11,6 +11,8 @@ import { gatewayNamespaceLabel, managedByLabel } from "./names.ts";
  * others.
  */
 const max = { labelsAndAnnotations: 16_384, spec: 131_072, status: 16_384, owners: 16 } as const;
+/** Of any other field. A Role lists up to 4,096 names of Secrets. */
+const maxOther = 262_144;
 
 const identifying = [managedByLabel, gatewayNamespaceLabel, gatewayNameLabel];
 
@@ -23,7 +25,7 @@ export function keptPart({ metadata, spec, status, ...rest }: KubeObject): KubeO
   const { labels, annotations, ownerReferences, managedFields } = all;
   const isShort = lengthOf([labels, annotations]) <= max.labelsAndAnnotations;
   return {
-    ...rest,
+    ...Object.fromEntries(Object.entries(rest).filter(([, value]) => lengthOf(value) <= maxOther)),
     metadata: {
       ...fieldsIn(all, ["namespace", "name", "uid", "generation", "deletionTimestamp"]),
       ...(labels !== undefined && { labels: isShort ? labels : fieldsIn(fieldsOf(labels), identifying) }),
