@@ -8,7 +8,7 @@ import { anyText, firstOf, type Immutable, portNumber, textMap } from "./schema.
 export const maxServicePorts = 1_024;
 
 /** Labels of a selector that are read: a pod has few, and it must have all of them. */
-const maxSelectorLabels = 64;
+export const maxSelectorLabels = 64;
 
 /** Schema of a Service. */
 export const serviceSchema = z.object({

@@ -3,6 +3,7 @@
  * are too much for one turn of the event loop, and for the memory of a controller.
  */
 
+import { parseBounded } from "./bounded-json.ts";
 import { parseJson } from "./connection.ts";
 import { fieldsOf, type KubeObject, type ObjectList, readList } from "./object.ts";
 
@@ -123,7 +124,7 @@ export async function* readListItems(body: AsyncIterable<Buffer>): AsyncGenerato
   for await (const chunk of body) {
     const named: KubeObject[] = [];
     for (const text of reader.read(chunk)) {
-      const item = JSON.parse(text.toString("utf8")) as KubeObject;
+      const item = parseBounded(text) as KubeObject;
       (typeof item["kind"] === "string" ? named : unnamed).push(item);
     }
     if (unnamed.length > 0) {

@@ -323,6 +323,8 @@ class Reflector<T> implements ObjectWatch<T> {
     for (;;) {
       const read = await page.next();
       if (read.done === true) return read.value;
+      // The text of a large object takes as long to parse as the object to read.
+      await nextTurn();
       for (const key of await runInSlices(this.#putAll(read.value))) listed.add(key);
       // Several reads of the socket, each with an object of 1 MiB, would be one turn.
       await nextTurn();

@@ -20,10 +20,16 @@ const manyLabels = (index: number): object =>
     times(10_000, (at) => [`example.com/label-${index}-${at}-${textOf(30)}`, `value-${at}-${textOf(40)}`]),
   );
 
+/** As many as an object of 1.5 MiB has place for. */
+const shortKeys = Object.fromEntries(times(120_000, (at) => [at.toString(36), ""]));
+
 /** A regular expression of which the size is beyond the bound, so that the parser reports each. */
 const largePattern = "x{1000}{1000}";
 
-const attacks: readonly (readonly [string, string, (index: number) => KubeObject])[] = [
+/** Those take the API server of the test long to write. */
+const fewer = 60;
+
+const attacks: readonly (readonly [string, string, (index: number) => KubeObject, number?])[] = [
   [
     "Services with thousands of ports",
     "/api/v1/services",
@@ -69,6 +75,29 @@ const attacks: readonly (readonly [string, string, (index: number) => KubeObject
       object("v1", "Service", "crowd", `s${index}`, {
         spec: { ports: [{ port: 80, protocol: "TCP" }], selector: manyLabels(index) },
       }),
+  ],
+  [
+    "Services with a hundred thousand short labels",
+    "/api/v1/services",
+    (index) =>
+      object(
+        "v1",
+        "Service",
+        "crowd",
+        `s${index}`,
+        { spec: { ports: [{ port: 80, protocol: "TCP" }] } },
+        { labels: shortKeys },
+      ),
+    fewer,
+  ],
+  [
+    "Services with a hundred thousand short selectors",
+    "/api/v1/services",
+    (index) =>
+      object("v1", "Service", "crowd", `s${index}`, {
+        spec: { ports: [{ port: 80, protocol: "TCP" }], selector: shortKeys },
+      }),
+    fewer,
   ],
   [
     "HTTPRoutes with thousands of labels",
@@ -146,6 +175,26 @@ const attacks: readonly (readonly [string, string, (index: number) => KubeObject
       }),
   ],
   [
+    "Role bindings with the label of the controller's objects",
+    "/apis/rbac.authorization.k8s.io/v1/rolebindings",
+    (index) =>
+      object(
+        "rbac.authorization.k8s.io/v1",
+        "RoleBinding",
+        "crowd",
+        `b${index}`,
+        {
+          roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: "r" },
+          subjects: times(10_000, (at) => ({
+            kind: "ServiceAccount",
+            name: `account-${at}-${textOf(40)}`,
+            namespace: "crowd",
+          })),
+        },
+        { labels: { "app.kubernetes.io/managed-by": "gatewayproxy.dev" } },
+      ),
+  ],
+  [
     "Services with the label of the controller's objects",
     "/api/v1/services",
     (index) =>
@@ -192,13 +241,13 @@ test("2,000 rejected routes that name the Gateway of another tenant", async () =
   for (const each of [proxy, controller]) expect(await each.longestHeldMs()).toBeLessThan(maxHeldMs);
 }, 170_000);
 
-test.each(attacks)(
+test.each(attacks.map(([name, collection, make, objects = count]) => [name, collection, make, objects] as const))(
   "%s",
-  async (_, collection, make) => {
+  async (_, collection, make, objects) => {
     const bystander = await startBystander();
     const { proxy, controller } = bystander;
     for (const each of [proxy, controller]) await each.longestHeldMs();
-    await expectUnaffected(bystander, maxGrowthBytes, (api) => putAll(api, collection, count, make));
+    await expectUnaffected(bystander, maxGrowthBytes, (api) => putAll(api, collection, objects, make));
     for (const each of [proxy, controller]) expect(await each.longestHeldMs()).toBeLessThan(maxHeldMs);
   },
   170_000,

@@ -21,6 +21,9 @@ function secret(index: number, length: number, labels: object = {}): KubeObject 
   return object("v1", "Secret", "crowd", `s${index}`, { data }, { labels });
 }
 
+/** As many as an object of 1.5 MiB has place for. */
+const manyKeys = Object.fromEntries(times(120_000, (at) => [at.toString(36), ""]));
+
 /** A Gateway that refers to 200 Secrets. */
 function referringGateway(index: number): KubeObject {
   const listeners = times(50, (at) => ({
@@ -59,6 +62,28 @@ test("400 Secrets of a megabyte to which two Gateways refer", async () => {
   });
   expect(await controller.longestHeldMs()).toBeLessThan(maxHeldMs);
 }, 170_000);
+
+test.each([
+  [
+    "the length of their types",
+    (index: number) => ({ ...secret(index, 10), type: `t${index}`.padEnd(1_000_000, "x") }),
+  ],
+  ["the number of their keys", (index: number) => ({ ...secret(index, 10), data: manyKeys })],
+])(
+  "200 Secrets of a megabyte by %s, to which a Gateway refers",
+  async (_, make) => {
+    const bystander = await startBystander();
+    const { controller } = bystander;
+    await controller.longestHeldMs();
+    await expectUnaffected(bystander, maxGrowthBytes, async (api) => {
+      await putAll(api, secrets, 200, make);
+      await putAll(api, gateways, 1, referringGateway);
+      await read(api, gateways, "g0", /s196 (?:is of type|does not exist, or is not read)/);
+    });
+    expect(await controller.longestHeldMs()).toBeLessThan(maxHeldMs);
+  },
+  170_000,
+);
 
 test("100 Secrets that each of 300 policies selects", async () => {
   const bystander = await startBystander();

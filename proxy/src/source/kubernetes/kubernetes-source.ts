@@ -29,6 +29,7 @@ import { coalesce, type Coalescer } from "../coalesce.ts";
 import { type CachedResource, cacheResource } from "./cached-resource.ts";
 import { isDenied, NamedMemory } from "./named-memory.ts";
 import { isFaulty, listedObjects, resourcesIn, wholeSet } from "./listed-objects.ts";
+import { usedPart } from "./used-part.ts";
 import { collectionPaths, namespacedPath, type WholeKind, wholeKinds } from "./watched-kinds.ts";
 
 /** A configuration from a cluster. */
@@ -104,6 +105,12 @@ const maxMs = 250;
  */
 const namedWaitMs = 3_000;
 
+/**
+ * The minimum time between two reads of what had no room in a namespace. Each reads all objects of a selection again, which may
+ * have tens of megabytes, and who changes the others can make room as often as he likes.
+ */
+const reopenMs = 30_000;
+
 /** Kinds whose absence is reported, because nothing is served or limits are missing without them. */
 const expectedKinds: readonly WholeKind[] = ["GatewayClass", "Gateway", "HTTPRoute", "ProxyPolicy", "Backend"];
 
@@ -130,6 +137,8 @@ interface NamedWatch {
 interface NamespaceShare {
   readonly quota: WatchQuota;
   readonly memory: NamedMemory;
+  /** The last time at which watches were opened again, since there was room. */
+  reopenedMs: number;
 }
 
 /** Starts to watch. Retries until the API server can be reached. */
@@ -150,6 +159,8 @@ class Source implements KubernetesSource {
   /** The time at which a change started to wait for objects that are not read yet. */
   #waitingSinceMs: number | undefined;
   #waitTimer: Timer | undefined;
+  /** Set while there is room for objects that may not be read yet. */
+  #roomTimer: Timer | undefined;
   #isClosed = false;
 
   constructor(options: KubernetesSourceOptions) {
@@ -168,6 +179,7 @@ class Source implements KubernetesSource {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#waitTimer?.cancel();
+    this.#roomTimer?.cancel();
     for (const watch of this.#whole.values()) watch.close();
     for (const { watch } of this.#named.values()) watch.close();
     await this.#changes.close();
@@ -187,8 +199,12 @@ class Source implements KubernetesSource {
       log,
       paths,
       ...(named !== undefined && { selector: named.selector, quota: named.quota }),
-      read: (object, before: CachedResource | undefined) =>
-        named === undefined ? read(object, before) : named.memory.read(object, before, () => read(object, before)),
+      read: (whole, before: CachedResource | undefined) => {
+        const object = usedPart(whole);
+        return named === undefined
+          ? read(object, before)
+          : named.memory.read(object, before, () => read(object, before));
+      },
       onChange: () => this.#changes.trigger(),
     });
   }
@@ -260,16 +276,37 @@ class Source implements KubernetesSource {
 
   /** Closes watches of objects for which there was no room and is room now. They are opened again. */
   #countMemory(): void {
+    const now = this.#options.clock.monotonicMs();
     const byNamespace = Map.groupBy(this.#named, ([, { namespace }]) => namespace);
+    let waitMs = Number.POSITIVE_INFINITY;
     for (const [namespace, own] of byNamespace) {
-      const hasRoom = this.#shares.get(namespace)?.memory.count(own.map(([, { watch }]) => watch.values)) ?? [];
-      for (const [at, [key, { watch }]] of own.entries()) {
+      const share = this.#shares.get(namespace);
+      const hasRoom = share?.memory.count(own.map(([, { watch }]) => watch.values)) ?? [];
+      if (share === undefined || !hasRoom.includes(true)) continue;
+      const leftMs = share.reopenedMs + reopenMs - now;
+      if (leftMs > 0) {
+        waitMs = Math.min(waitMs, leftMs);
+        continue;
+      }
+      share.reopenedMs = now;
+      for (const [at, [key]] of own.entries()) {
         if (hasRoom[at] !== true) continue;
-        watch.close();
-        this.#named.delete(key);
+        this.#closeNamed(key);
         this.#reopened.add(key);
       }
     }
+    this.#roomTimer?.cancel();
+    if (Number.isFinite(waitMs)) {
+      this.#roomTimer = this.#options.clock.setTimer(waitMs, () => this.#changes.trigger());
+    }
+  }
+
+  #closeNamed(key: ResourceKey): void {
+    const named = this.#named.get(key);
+    if (named === undefined) return;
+    named.watch.close();
+    this.#shares.get(named.namespace)?.memory.release(named.watch.values);
+    this.#named.delete(key);
   }
 
   #namespacesWithDenied(): ReadonlySet<string> {
@@ -289,14 +326,10 @@ class Source implements KubernetesSource {
         { kind: "Secret", namespace, selector: { labelSelector } },
       ]),
     ]);
-    for (const [key, { watch }] of this.#named) {
-      if (desired.has(key)) continue;
-      watch.close();
-      this.#named.delete(key);
-    }
+    for (const key of this.#named.keys()) if (!desired.has(key)) this.#closeNamed(key);
     for (const [key, { kind, namespace, selector }] of desired) {
       if (this.#named.has(key)) continue;
-      const share = this.#shares.get(namespace) ?? { quota: openWatchQuota(), memory: new NamedMemory() };
+      const share = this.#shares.get(namespace) ?? newShare();
       this.#shares.set(namespace, share);
       // The first configuration waits for every object. Later, a namespace with many objects must not delay the others.
       const isNeeded = "labelSelector" in selector || !this.#reopened.has(key);
@@ -340,6 +373,10 @@ class Source implements KubernetesSource {
     const named = Array.from(this.#named, ([key, { watch }]) => watchProblems(key, watch, false));
     return [...whole, ...named].flat();
   }
+}
+
+function newShare(): NamespaceShare {
+  return { quota: openWatchQuota(), memory: new NamedMemory(), reopenedMs: Number.NEGATIVE_INFINITY };
 }
 
 function isUnread({ kind }: ResourceWatch["state"]): boolean {

@@ -47,3 +47,19 @@ test("what is gone leaves room for some of the others", () => {
   const all = Array.from({ length: 6 }, (_, at) => read(memory, `s${at}`, 4_000));
   expect(memory.count(all.slice(1).map((each) => [each]))).toEqual([false, true, false, false, false]);
 });
+
+test("what is read again by another watch counts once", () => {
+  const memory = new NamedMemory(10_000);
+  const first = read(memory, "first", 6_000);
+  memory.release([first]);
+  expect(isDenied(read(memory, "first", 6_000))).toBe(false);
+});
+
+test("keys without values count", () => {
+  const memory = new NamedMemory(10_000);
+  const keys = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`k${at}`, ""]));
+  const object = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "keys", namespace: "a" }, data: keys };
+  expect(isDenied(memory.read(object, undefined, () => cacheResource(object, undefined, { keepsStatus: false })))).toBe(
+    true,
+  );
+});

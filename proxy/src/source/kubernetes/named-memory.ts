@@ -8,8 +8,10 @@ import { reportedPart } from "./reported-part.ts";
 
 /** The maximum of all texts of a namespace together, in characters. A certificate with its key has some 7,000. */
 const maxLength = 64 * 1024 * 1024;
-/** Of an object without texts. */
+/** Of an object without texts, and its type. */
 const emptyLength = 512;
+/** Of each key beside its text and that of its value. */
+const keyLength = 128;
 
 /** The length of each object that is kept, and of each that is not, which is negative. */
 const lengths = new WeakMap<CachedResource, number>();
@@ -47,7 +49,7 @@ export class NamedMemory {
    * Counts what is kept now.
    *
    * @param watches the objects of each watch.
-   * @returns for each watch, whether it is to be read again, since there is room for what was not kept of it.
+   * @returns for each watch, whether it may be read again, since there is room for what was not kept of it.
    */
   count(watches: readonly (readonly CachedResource[])[]): readonly boolean[] {
     const wanted = watches.map((values) =>
@@ -60,6 +62,11 @@ export class NamedMemory {
       left -= length;
       return true;
     });
+  }
+
+  /** The objects of a watch that is closed count no more: those that another watch reads again would count twice. */
+  release(values: readonly CachedResource[]): void {
+    for (const each of values) this.#used -= keptLengthOf(each);
   }
 }
 
@@ -91,7 +98,7 @@ function lengthOf({ data, stringData, metadata }: KubeObject): number {
 
 function lengthOfMap(map: unknown): number {
   return Object.entries(fieldsOf(map)).reduce(
-    (sum, [key, value]) => sum + key.length + (typeof value === "string" ? value.length : 0),
+    (sum, [key, value]) => sum + keyLength + key.length + (typeof value === "string" ? value.length : 0),
     0,
   );
 }
