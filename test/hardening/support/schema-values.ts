@@ -22,7 +22,6 @@ interface Definition {
   readonly type: string;
   readonly innerType?: z.ZodType;
   readonly in?: z.ZodType;
-  readonly out?: z.ZodType;
   readonly element?: z.ZodType;
   readonly shape?: Readonly<Record<string, z.ZodType>>;
   readonly options?: readonly z.ZodType[];
@@ -52,8 +51,7 @@ export function valueOf(schema: z.ZodType, vocabulary: Vocabulary, field = ""): 
       return inner(definition.innerType);
     case "pipe":
       // A schema that accepts any value is read by code.
-      if (definition.in?.def.type === "unknown") return leafOf(schema, vocabulary, field);
-      return inner(inputOf(definition));
+      return definition.in?.def.type === "unknown" ? leafOf(schema, vocabulary, field) : inner(definition.in);
     case "object":
       return objectOf(definition.shape ?? {}, vocabulary);
     case "array":
@@ -72,11 +70,6 @@ export function valueOf(schema: z.ZodType, vocabulary: Vocabulary, field = ""): 
     default:
       return leafOf(schema, vocabulary, field);
   }
-}
-
-/** The schema that describes what a pipe accepts: behind a preprocessing, that of the value. */
-function inputOf({ in: input, out }: Definition): z.ZodType | undefined {
-  return input?.def.type === "transform" ? out : input;
 }
 
 function objectOf(shape: Readonly<Record<string, z.ZodType>>, vocabulary: Vocabulary): fc.Arbitrary<Json> {
@@ -109,8 +102,8 @@ function leafOf(schema: z.ZodType, vocabulary: Vocabulary, field: string): fc.Ar
 /** Every field of a schema by its path, such as `spec.rules[].matches[].path.value`. */
 export function fieldPaths(schema: z.ZodType, path = ""): readonly string[] {
   const definition = schema.def as unknown as Definition;
-  const { innerType, element, shape, options, valueType } = definition;
-  const through = innerType ?? inputOf(definition);
+  const { innerType, in: input, element, shape, options, valueType } = definition;
+  const through = innerType ?? input;
   if (through !== undefined) return fieldPaths(through, path);
   if (element !== undefined) return fieldPaths(element, `${path}[]`);
   if (valueType !== undefined) return fieldPaths(valueType, `${path}{}`);
