@@ -204,7 +204,22 @@ function listPart(parts: readonly Part[]): Part {
 /** The parts of values without parts of their own. Translation uses the same object in many places. */
 const plainPart = memoised((value: object) => partOf(value));
 /** The parts of texts, which may be in many lists. */
-const textsPart = memoised((texts: readonly string[]) => listPart(texts.map((text) => partOf(text))));
+const textsPart = memoised((texts: readonly string[]) => listPart(texts.map(textPart)));
+
+/** The parts of texts for as long as something refers to them. Thousands of policies may each have a list of the same text. */
+const textParts = new Map<string, WeakRef<Part>>();
+const collectedTexts = new FinalizationRegistry<string>((text) => {
+  if (textParts.get(text)?.deref() === undefined) textParts.delete(text);
+});
+
+function textPart(text: string): Part {
+  const known = textParts.get(text)?.deref();
+  if (known !== undefined) return known;
+  const part = partOf(text);
+  textParts.set(text, new WeakRef(part));
+  collectedTexts.register(part, text);
+  return part;
+}
 
 const pagesOfRoutes = pagesBy<Route>(({ key }) => key);
 const pagesOfBackends = pagesBy<Backend>(({ key }) => key);
@@ -330,7 +345,7 @@ const limitsOfTargetPart = memoised((limits: readonly LocalLimit[]): Part => {
     counters.push(counter);
     entries.push({
       ...entry,
-      ...(key !== undefined && { key: use(partOf(key)) }),
+      ...(key !== undefined && { key: use(textPart(key)) }),
       ...(denied !== undefined && { denied: use(plainPart(denied)) }),
     });
   }
