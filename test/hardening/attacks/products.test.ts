@@ -307,6 +307,28 @@ const products: readonly Product[] = [
   ],
   [
     "certificates of authorities",
+    280,
+    "BackendTLSPolicies with eight references",
+    2_000,
+    (wide, many) => [
+      gateway("web", [http]),
+      ...times(8, (index) => configMap(`ca-${index}`, bundleOf(wide))),
+      ...times(many, (index) => service(`svc-${index}`, 1)),
+      ...times(many, (index) =>
+        object(gatewayApi, "BackendTLSPolicy", `p${index}`, {
+          spec: {
+            targetRefs: [{ group: "", kind: "Service", name: `svc-${index}` }],
+            validation: {
+              hostname: "a.test",
+              caCertificateRefs: times(8, (at) => ({ group: "", kind: "ConfigMap", name: `ca-${at}` })),
+            },
+          },
+        }),
+      ),
+    ],
+  ],
+  [
+    "certificates of authorities",
     200,
     "Backends",
     256,

@@ -8,8 +8,7 @@ import type { BackendTlsPolicy, BackendTlsTargetRef, BackendTlsValidation } from
 import type { Service } from "../../api/service.ts";
 import type { BackendTlsUnresolved } from "../../api/status.ts";
 import type { SubjectAltName, UpstreamTls } from "../../ir/snapshot.ts";
-import { AuthorityBudget } from "../tls/certificates.ts";
-import { codeOfNoAuthority } from "../tls/authorities.ts";
+import { codeOfNoAuthority, openAuthorityBudget, resolveAuthorities } from "../tls/authorities.ts";
 import { noValidAuthority } from "../tls/credentials.ts";
 import { eachObjectInSteps, itself } from "../each-object.ts";
 import type { TranslationContext } from "../context.ts";
@@ -18,7 +17,6 @@ import { keepingEqual, memoised } from "@gatewayproxy/runtime/memoised";
 import { readConfigMap } from "../reference/resolution.ts";
 import { type Finding, findingOfReference, type Found } from "../status/finding.ts";
 import type { FindingOf } from "../status/findings-table.ts";
-import { resolveAuthorities } from "../tls/authorities.ts";
 
 /** A policy at one of its targets. */
 export interface TlsTargetState {
@@ -168,7 +166,7 @@ function* resolveTrust(
     const path = [...validationPath, "wellKnownCACertificates"];
     return { value: undefined, findings: [{ reason: "Invalid", message, path }] };
   }
-  const budget = new AuthorityBudget();
+  const budget = openAuthorityBudget(context.credentials);
   const authorities: string[] = [];
   const findings: Finding<BackendTlsUnresolved>[] = [];
   for (const [index, ref] of caCertificateRefs.entries()) {

@@ -3,7 +3,9 @@ import { isConfigMap } from "../reference/owner-references.ts";
 import type { ProblemCode } from "../../api/resource-problem.ts";
 import type { Resolution } from "../reference/resolution.ts";
 import type { Finding } from "../status/finding.ts";
-import type { AuthorityBudget } from "./certificates.ts";
+import { memoised } from "@gatewayproxy/runtime/memoised";
+import { AuthorityBudget, type CertificateCounts } from "./certificates.ts";
+import type { Credentials } from "./credentials.ts";
 
 /** A reference to authorities of any kind. */
 export interface AuthorityReference {
@@ -11,6 +13,14 @@ export interface AuthorityReference {
   readonly kind: string;
   readonly name: string;
   readonly namespace?: string | undefined;
+}
+
+/** One translation reads an object of a name once. */
+const countsOf = memoised((_: Credentials): CertificateCounts => new Map());
+
+/** Opens the budget of a trust store. */
+export function openAuthorityBudget(credentials: Credentials): AuthorityBudget {
+  return new AuthorityBudget(countsOf(credentials));
 }
 
 /**
@@ -32,7 +42,7 @@ export function resolveAuthorities<WrongKind extends string, Reason extends stri
     return { kind: "unresolved", reason: wrongKind, message };
   }
   const resolution = resolve();
-  const rejection = resolution.kind === "unresolved" ? undefined : budget.rejection(resolution.value);
+  const rejection = resolution.kind === "unresolved" ? undefined : budget.rejection(resolution.value, name);
   if (rejection === undefined) return resolution;
   return { kind: "unresolved", reason: "InvalidCACertificateRef", message: `ConfigMap ${name} ${rejection}` };
 }

@@ -8,7 +8,7 @@ import { describeWith } from "../../../../test/support/describe-with.ts";
 import { parseManifests } from "../../api/parse-manifests.ts";
 import { parseResource } from "../../api/parse-resource.ts";
 import { secretValue } from "../../api/secret.ts";
-import { AuthorityBudget, readAuthorities, readKeyPair } from "./certificates.ts";
+import { AuthorityBudget, type CertificateCounts, readAuthorities, readKeyPair } from "./certificates.ts";
 import { nameConstraintsIn } from "./name-constraints.ts";
 
 const path = join(import.meta.dirname, "../testdata", "listener-tls.in.yaml");
@@ -66,11 +66,13 @@ test("a chain of more than 10 certificates is rejected", () => {
 });
 
 test("the authorities of several objects are bounded together", () => {
-  const budget = new AuthorityBudget();
-  expect([150, 150, 1].map((count) => budget.rejection(cert.repeat(count)) === undefined)).toEqual([true, true, false]);
-  const byLength = new AuthorityBudget();
+  const counts: CertificateCounts = new Map();
+  const budget = new AuthorityBudget(counts);
+  const fits = (count: number): boolean => budget.rejection(cert.repeat(count), `ca-${count}`) === undefined;
+  expect([150, 150, 1].map(fits)).toEqual([true, true, false]);
+  const byLength = new AuthorityBudget(counts);
   const half = cert + "\n".repeat(300 * 1024);
-  expect([half, half].map((text) => byLength.rejection(text) === undefined)).toEqual([true, false]);
+  expect([half, half].map((text) => byLength.rejection(text, "half") === undefined)).toEqual([true, false]);
 });
 
 /** A DER element; contents of up to 65,535 bytes. */

@@ -104,14 +104,27 @@ export function readAuthorities(object: ConfigMap | Secret): Read<string> {
   return { kind: "read", value: text };
 }
 
+/** The number of certificates in a text, by the name of its object. */
+export type CertificateCounts = Map<string, { readonly pem: string; readonly count: number }>;
+
 /** Bounds the authorities of a trust store, which may come from several objects. */
 export class AuthorityBudget {
+  readonly #counts: CertificateCounts;
   #certificates = 0;
   #length = 0;
 
-  /** Returns why these exceed the bound with the previous ones, to follow the name of their object; undefined if they fit. */
-  rejection(pem: string): string | undefined {
-    const certificates = this.#certificates + certificatesOf(pem).length;
+  /** @param counts are kept there: thousands of trust stores may have the same authorities. */
+  constructor(counts: CertificateCounts) {
+    this.#counts = counts;
+  }
+
+  /**
+   * Returns why these exceed the bound with the previous ones, to follow the name of their object; undefined if they fit.
+   *
+   * @param name of the object.
+   */
+  rejection(pem: string, name: string): string | undefined {
+    const certificates = this.#certificates + this.#countOf(pem, name);
     const length = this.#length + pem.length;
     if (certificates > maxAuthorities || length > maxAuthoritiesLength) {
       return `is not used: with the previous ones there are ${certificates} certificates of ${length} characters, accepted are at most ${maxAuthorities} of ${maxAuthoritiesLength}`;
@@ -119,6 +132,14 @@ export class AuthorityBudget {
     this.#certificates = certificates;
     this.#length = length;
     return undefined;
+  }
+
+  #countOf(pem: string, name: string): number {
+    const known = this.#counts.get(name);
+    if (known?.pem === pem) return known.count;
+    const count = certificatesOf(pem).length;
+    this.#counts.set(name, { pem, count });
+    return count;
   }
 }
 

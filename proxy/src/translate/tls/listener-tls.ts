@@ -15,8 +15,7 @@ import { isSecret, type ListenerOwner } from "../reference/owner-references.ts";
 import { type Resolution, resolveConfigMap, resolveSecret } from "../reference/resolution.ts";
 import { type Finding, findingOfReference, type Found } from "../status/finding.ts";
 import type { FindingOf } from "../status/findings-table.ts";
-import { type AuthorityReference, codeOfNoAuthority, resolveAuthorities } from "./authorities.ts";
-import { AuthorityBudget } from "./certificates.ts";
+import { type AuthorityReference, codeOfNoAuthority, openAuthorityBudget, resolveAuthorities } from "./authorities.ts";
 import { noValidAuthority } from "./credentials.ts";
 import { resolveTlsOptions } from "./tls-options.ts";
 
@@ -85,7 +84,7 @@ function* resolveValidation(
   if (validation === undefined) return { value: undefined, findings: [] };
   // The status of a ListenerSet reports errors of its Gateway, but they are in another manifest.
   const listPath = owner === gateway ? validation.path : undefined;
-  const budget = new AuthorityBudget();
+  const budget = openAuthorityBudget(context.credentials);
   const { authorities: readAuthorities } = context.credentials;
   const resolve = (ref: AuthorityReference) =>
     resolveAuthorities(
