@@ -16,7 +16,7 @@ export interface AuthorityReference {
 }
 
 /** One translation reads an object of a name once. */
-const countsOf = memoised((_: Credentials): CertificateCounts => new Map());
+const countsOf = memoised<Credentials, CertificateCounts>(() => new Map());
 
 /** Opens the budget of a trust store. */
 export function openAuthorityBudget(credentials: Credentials): AuthorityBudget {
