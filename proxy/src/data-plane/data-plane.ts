@@ -43,7 +43,7 @@ import {
   defaultAbandonedResponses,
 } from "../pipeline/attempts/abandoned-responses.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../pipeline/body/body-budget.ts";
-import { CopyMemory } from "../pipeline/copy-memory.ts";
+import { copiesOf } from "../pipeline/copy-memory.ts";
 import { BindStreams } from "../streams/bind-streams.ts";
 import { type CompiledStreamListener, compileStreamListener } from "../streams/compiled-stream-route.ts";
 import { OwnSockets } from "../streams/own-sockets.ts";
@@ -231,7 +231,6 @@ export class DataPlane {
   readonly #outputMeans = new OutputMeans();
   readonly #upgradeProtocols: UpgradeProtocols;
   readonly #bodies: BodyBudget;
-  readonly #copies: CopyMemory;
   readonly #clients: ClientConnections;
   readonly #streamServices: StreamServices;
   readonly #udp: UdpBinds;
@@ -247,7 +246,6 @@ export class DataPlane {
     this.tracer = new Tracer(options.clock, options.worker ?? 1, options.requestLog);
     this.#providers = options.providers ?? new ProviderStates(createProviderMemory(), options.worker ?? 1);
     this.#bodies = options.bodies ?? new BodyBudget(createBodyMemory(1), 1, defaultBodyMemoryBytes);
-    this.#copies = new CopyMemory(this.#bodies);
     this.#upgradeProtocols = upgradeProtocols(options.upgradeProtocols ?? defaultUpgradeProtocols);
     const { clock, random, counters, globalLimits = silentObserver, upstream = defaultUpstream } = options;
     const { addresses = new AddressGuard(unrestricted) } = options;
@@ -504,7 +502,7 @@ export class DataPlane {
       ipv6PrefixLength,
       createRequestId,
       bodies: this.#bodies,
-      copies: this.#copies,
+      copies: copiesOf(this.#bodies),
       faulted: (error, record) => faulted(error, "request", record),
       tracer: this.tracer,
       tracing: this.#options.tracing,

@@ -5,6 +5,7 @@
  * Copies never use more than half of that memory, bodies included, so that slow mirrors reject no request. The mirrors of a
  * namespace hold at most as much of this half as stays free for those of others.
  */
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { BodyBudget, BodyShare } from "./body/body-budget.ts";
 
 const maxPart = 1 / 2;
@@ -46,6 +47,9 @@ export class CopyMemory {
     else this.#held.delete(namespace);
   }
 }
+
+/** Returns the copies of the worker with this budget. */
+export const copiesOf = memoised((bodies: BodyBudget) => new CopyMemory(bodies));
 
 /** The memory of one copy. */
 export class CopyShare {

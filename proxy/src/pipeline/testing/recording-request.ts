@@ -12,7 +12,7 @@ import { AbandonedResponses, defaultAbandonedResponses } from "../attempts/aband
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../body/body-budget.ts";
 import type { RequestBody } from "../body/request-body.ts";
 import type { CompiledRule, CompiledTarget } from "../compiled-rule.ts";
-import { CopyMemory } from "../copy-memory.ts";
+import { copiesOf } from "../copy-memory.ts";
 import type { Stage, StagedRequest, StageResult, Wait } from "../stage.ts";
 
 /** What a test changes of a GET of `/items` that the rule `default/shop/0` serves without filters and limits. */
@@ -71,7 +71,7 @@ export class RecordingRequest implements StagedRequest {
     random: () => 0,
     abandonedResponses: new AbandonedResponses(this.clock, defaultAbandonedResponses),
     outputMeans: new OutputMeans(),
-    copies: new CopyMemory(new BodyBudget(createBodyMemory(1), 1, defaultBodyMemoryBytes)),
+    copies: copiesOf(new BodyBudget(createBodyMemory(1), 1, defaultBodyMemoryBytes)),
     denied: () => void this.calls.push("denied"),
     mirrored: (backend: string, outcome: string) => void this.calls.push(`mirrored ${backend} ${outcome}`),
   };
