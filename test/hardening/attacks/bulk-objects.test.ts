@@ -91,5 +91,5 @@ test.each(bulks)(
   async (_, count, collection, make) => {
     await expectUnaffected(await startBystander(), maxGrowthBytes, (api) => putAll(api, collection, count, make));
   },
-  170_000,
+  500_000,
 );

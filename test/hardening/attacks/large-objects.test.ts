@@ -239,7 +239,7 @@ test("2,000 rejected routes that name the Gateway of another tenant", async () =
   for (const each of [proxy, controller]) await each.longestHeldMs();
   for (let edit = 0; edit < 5; edit++) await effective(`edit-${edit}`);
   for (const each of [proxy, controller]) expect(await each.longestHeldMs()).toBeLessThan(maxHeldMs);
-}, 170_000);
+}, 500_000);
 
 test.each(attacks.map(([name, collection, make, objects = count]) => [name, collection, make, objects] as const))(
   "%s",
@@ -250,5 +250,5 @@ test.each(attacks.map(([name, collection, make, objects = count]) => [name, coll
     await expectUnaffected(bystander, maxGrowthBytes, (api) => putAll(api, collection, objects, make));
     for (const each of [proxy, controller]) expect(await each.longestHeldMs()).toBeLessThan(maxHeldMs);
   },
-  170_000,
+  500_000,
 );

@@ -13,7 +13,7 @@ export const gatewayApi = "gateway.networking.k8s.io/v1";
 export const proxyApi = "gatewayproxy.dev/v1alpha1";
 
 /** The time until an edit of the bystander is in effect, and its status is written. */
-const timeoutMs = 20_000;
+const timeoutMs = 120_000;
 
 const routes = `/apis/${gatewayApi}/httproutes`;
 
