@@ -1,4 +1,5 @@
-// The names of variables and types, which no rule of oxlint checks (.oxlintrc.json has all other rules).
+// What no rule of oxlint checks: the names of variables and types, and the width of comments (.oxlintrc.json has all
+// other rules).
 import { parser, plugin } from "typescript-eslint";
 
 export default [
@@ -8,6 +9,8 @@ export default [
     languageOptions: { parser },
     plugins: { "@typescript-eslint": plugin },
     rules: {
+      // The formatter wraps code at the same width.
+      "max-len": ["error", { code: 100_000, comments: 120, ignoreUrls: true }],
       "@typescript-eslint/naming-convention": [
         "error",
         // Constants have no case of their own. Names in PascalCase are enumerations, contexts and components of the page.

@@ -1,14 +1,14 @@
 /**
  * How bundles take modules of Node: with `getBuiltinModule`, which loads only the used exports, where an `import` reads
- * every export, and some of them load other modules: `node:http` loads undici for WebSocket, `node:fs` readline. Modules
- * that take much memory and that few settings need are loaded at the first call.
+ * every export, and some of them load other modules: `node:http` loads undici for WebSocket, `node:fs` readline.
+ * Modules that take much memory and that few settings need are loaded at the first call.
  */
 import { isBuiltin } from "node:module";
 import type { Plugin } from "rolldown";
 
 /**
- * Modules that are loaded at the first call of one of their functions. `tls` takes 5 MiB, `crypto` 2 MiB, and packages load
- * them for what few programs need.
+ * Modules that are loaded at the first call of one of their functions. `tls` takes 5 MiB, `crypto` 2 MiB, and packages
+ * load them for what few programs need.
  */
 const loadedOnUse: ReadonlySet<string> = new Set([
   ...["assert", "child_process", "cluster", "crypto", "dgram", "dns", "dns/promises"],
@@ -39,8 +39,8 @@ export const builtinsByName: Plugin = {
 };
 
 /**
- * As `builtinsByName`, and takes the modules of `loadedOnUse` at the first call. Each call looks the module up, so this is for
- * a program whose work needs few such calls.
+ * As `builtinsByName`, and takes the modules of `loadedOnUse` at the first call. Each call looks the module up, so this
+ * is for a program whose work needs few such calls.
  */
 export const builtinsOnUse: Plugin = {
   name: "builtins-on-use",

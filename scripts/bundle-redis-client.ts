@@ -5,7 +5,10 @@
 import { sep } from "node:path";
 import type { Plugin } from "rolldown";
 
-/** The commands that the package itself sends: their names in its code, and its files. The service sends its own as texts. */
+/**
+ * The commands that the package itself sends: their names in its code, and its files. The service sends its own as
+ * texts.
+ */
 const commands = {
   AUTH: "AUTH",
   CLIENT_SETNAME: "CLIENT_SETNAME",
@@ -13,7 +16,9 @@ const commands = {
   clusterSlots: "CLUSTER_SLOTS",
 } as const;
 
-/** The functions of the package that the service imports, and the modules that have them, each loaded at its first use. */
+/**
+ * The functions of the package that the service imports, and the modules that have them, each loaded at its first use.
+ */
 const functions = {
   createClient: "./lib/client",
   createCluster: "./lib/cluster",

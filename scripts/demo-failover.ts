@@ -1,7 +1,7 @@
 /**
- * `npm run demo:failover`: a conversation that survives a provider that is out of quota, slow, or away, on this machine and without
- * an API key. Starts two mock LLMs and the proxy with `examples/failover`, holds the conversation, and prints who has responded
- * to each turn and what it cost. Then it says what to type.
+ * `npm run demo:failover`: a conversation that survives a provider that is out of quota, slow, or away, on this machine
+ * and without an API key. Starts two mock LLMs and the proxy with `examples/failover`, holds the conversation, and
+ * prints who has responded to each turn and what it cost. Then it says what to type.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { type Program, start, stop } from "./demo/programs.ts";

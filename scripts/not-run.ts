@@ -1,6 +1,6 @@
 /**
- * The checks that a run skips, so that it can end with a list of them. The environment variable NOT_RUN names a file with
- * one line for each: the check, a colon, the reason. `.ci/run` also writes to it.
+ * The checks that a run skips, so that it can end with a list of them. The environment variable NOT_RUN names a file
+ * with one line for each: the check, a colon, the reason. `.ci/run` also writes to it.
  */
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 

@@ -82,7 +82,9 @@ export async function resolveDigest(image: Omit<PinnedReference, "digest">): Pro
   return `sha256:${createHash("sha256").update(body).digest("hex")}`;
 }
 
-/** Returns a token for public images, from the server that the registry names (token authentication of distribution). */
+/**
+ * Returns a token for public images, from the server that the registry names (token authentication of distribution).
+ */
 async function anonymousToken(challenge: string): Promise<string> {
   const parameters = new Map(
     [...challenge.matchAll(/(\w+)="([^"]*)"/g)].map(([, name = "", value = ""]) => [name, value]),

@@ -3,10 +3,9 @@
  * image's programs need, Node, and the Debian packages of the libraries of Node. The same input gives the same bytes.
  * `npm sbom` is not used, because it leaves out packages that are also development dependencies of the root.
  *
- * usage: node scripts/sbom.ts [--dpkg FOLDER] FOLDER
- *   writes FOLDER/IMAGE.cdx.json. --dpkg names a folder with one file of `dpkg-query --status` per package. The version of
- *   Node is that of the process; in the Dockerfile this is the one that goes into the image.
- *   SOURCE_DATE_EPOCH, in seconds, becomes the timestamp; without it there is none.
+ * usage: node scripts/sbom.ts [--dpkg FOLDER] FOLDER writes FOLDER/IMAGE.cdx.json. --dpkg names a folder with one file
+ *   of `dpkg-query --status` per package. The version of Node is that of the process; in the Dockerfile this is the one
+ *   that goes into the image. SOURCE_DATE_EPOCH, in seconds, becomes the timestamp; without it there is none.
  */
 import { createHash } from "node:crypto";
 import { globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";

@@ -45,7 +45,9 @@ export interface Totals {
   readonly failed: boolean;
   /** Every failure with its reason, and every test that passed only in a second attempt. */
   readonly findings: readonly string[];
-  /** The tests that were skipped, with the reason: a line for each, or for all of a file that lack the same programs. */
+  /**
+   * The tests that were skipped, with the reason: a line for each, or for all of a file that lack the same programs.
+   */
   readonly notRun: readonly string[];
 }
 

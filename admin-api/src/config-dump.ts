@@ -1,6 +1,6 @@
 /**
- * `GET /config_dump`: what the proxy serves, and what it does not. Lists are in the order in which the proxy uses them, or
- * sorted by key where it uses none. Keys, passwords and the values of headers that carry credentials are replaced by
+ * `GET /config_dump`: what the proxy serves, and what it does not. Lists are in the order in which the proxy uses them,
+ * or sorted by key where it uses none. Keys, passwords and the values of headers that carry credentials are replaced by
  * `<redacted>`.
  *
  * `docs/config-dump.schema.json` is generated from this file (`npx vitest run admin-api -u`).

@@ -1,7 +1,7 @@
 /**
  * `GET /limits/decisions?id=<x-request-id>`, `?trace_id=`, or `?source=` for the address of a client: why a request, a
- * connection or a UDP session was denied. Each worker keeps the last 1,024 denials of requests, and those of connections and
- * sessions; without a parameter the response has all of them, the newest first.
+ * connection or a UDP session was denied. Each worker keeps the last 1,024 denials of requests, and those of
+ * connections and sessions; without a parameter the response has all of them, the newest first.
  */
 import * as z from "zod";
 import { limitUnit, limitWindow, localCounts } from "./limits.ts";

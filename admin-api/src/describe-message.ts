@@ -1,6 +1,6 @@
 /**
- * Describes trace events as text for lists: what happened, and its main facts. Without the schemas, so that a browser need
- * not load them.
+ * Describes trace events as text for lists: what happened, and its main facts. Without the schemas, so that a browser
+ * need not load them.
  */
 import { amountText, moneyText } from "./amounts.ts";
 import type { TraceMessage } from "./trace-event.ts";

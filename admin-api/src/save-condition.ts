@@ -5,8 +5,8 @@ import type { StateDirectory } from "./limits.ts";
 const maxUnsavedMs = 5_000;
 
 /**
- * Returns the condition of saved counters: `failing` if the last attempt to save failed, `late` if they were not saved for more
- * than five seconds.
+ * Returns the condition of saved counters: `failing` if the last attempt to save failed, `late` if they were not saved
+ * for more than five seconds.
  *
  * @param at The time of the response that contains `state`.
  */

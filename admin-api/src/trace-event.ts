@@ -1,7 +1,7 @@
 /**
- * `GET /debug/trace`: server-sent events about one request. The stream starts with the comment `: ready`, has one `data:`
- * line of JSON per event and `: keepalive` every second, and ends with the request. Values of headers that carry secrets
- * are replaced by `<redacted>`.
+ * `GET /debug/trace`: server-sent events about one request. The stream starts with the comment `: ready`, has one
+ * `data:` line of JSON per event and `: keepalive` every second, and ends with the request. Values of headers that
+ * carry secrets are replaced by `<redacted>`.
  */
 import * as z from "zod";
 import { localCounts } from "./limits.ts";

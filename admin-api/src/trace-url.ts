@@ -10,8 +10,8 @@ export interface TracePlace {
 }
 
 /**
- * Whether a text is the template of an URL: of http or https, without credentials, with `{traceId}` after the host, and with no
- * other placeholder than `{traceId}` and `{spanId}`.
+ * Whether a text is the template of an URL: of http or https, without credentials, with `{traceId}` after the host, and
+ * with no other placeholder than `{traceId}` and `{spanId}`.
  */
 export function isTraceUrlTemplate(template: string): boolean {
   const names = [...template.matchAll(placeholder)].map(([, name = ""]) => name);

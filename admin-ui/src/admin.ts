@@ -32,8 +32,8 @@ export async function getText(path: string, method: "GET" | "POST", signal: Abor
 }
 
 /**
- * Traces the next request that matches `expression` (CEL; empty: any) to its end. `onReady` is called when the server is
- * ready to trace. Rejects with AdminFailure; resolves also if `signal` aborts.
+ * Traces the next request that matches `expression` (CEL; empty: any) to its end. `onReady` is called when the server
+ * is ready to trace. Rejects with AdminFailure; resolves also if `signal` aborts.
  */
 export async function followTrace(
   expression: string,

@@ -1,6 +1,6 @@
 /**
- * Releases the memory of long buffers after their last use. A body of 100 MB passes through buffers of 64 KiB. Without a
- * release they stay allocated until V8 collects the whole heap because of them.
+ * Releases the memory of long buffers after their last use. A body of 100 MB passes through buffers of 64 KiB. Without
+ * a release they stay allocated until V8 collects the whole heap because of them.
  */
 import type { Socket } from "node:net";
 

@@ -24,8 +24,8 @@ export function firstLetterOf(name: string): number {
 export const letters = { c: 0x63, d: 0x64, e: 0x65, h: 0x68, k: 0x6b, p: 0x70, s: 0x73, t: 0x74, u: 0x75 } as const;
 
 /**
- * Returns the fields that an intermediary forwards, with names in lower case: without those of the connection and those that
- * `Connection` names (RFC 9110 §7.6.1).
+ * Returns the fields that an intermediary forwards, with names in lower case: without those of the connection and those
+ * that `Connection` names (RFC 9110 §7.6.1).
  *
  * @param dropped another name, in lower case, that is not forwarded.
  */

@@ -12,7 +12,8 @@ export type FieldList = readonly string[];
 export interface BodyReceiver {
   /**
    * @param bytes a part of the body; never empty. They do not change.
-   * @param isExclusive whether the memory of `bytes` has no other user, so that the receiver may release it. Absent: no.
+   * @param isExclusive whether the memory of `bytes` has no other user, so that the receiver may release it. Absent:
+   *   no.
    */
   onData(bytes: Buffer, isExclusive?: boolean): void;
   /** @param trailers empty if there are none. */

@@ -4,10 +4,16 @@ import type { OnReadOpts } from "node:net";
 /** The size of a buffer, and thus of the longest read. */
 const bufferBytes = 64 * 1024;
 
-/** A read of at least so many bytes leaves its buffer to the receiver. The buffer of a shorter one would be mostly unused memory. */
+/**
+ * A read of at least so many bytes leaves its buffer to the receiver. The buffer of a shorter one would be mostly
+ * unused memory.
+ */
 const keptBytes = bufferBytes / 4;
 
-/** The buffer of the short reads of this thread's plain sockets. The event loop completes one read before it starts the next. */
+/**
+ * The buffer of the short reads of this thread's plain sockets. The event loop completes one read before it starts the
+ * next.
+ */
 const plainBuffer = Buffer.allocUnsafeSlow(bufferBytes);
 
 /**

@@ -1,11 +1,14 @@
 /**
- * The fields by which a client reserves hits at the rate limit service of this project, in addition to the protocol of Envoy. Other
- * services ignore them, and a response without `heldAt` says so. Their numbers are those that protobuf leaves to organisations.
+ * The fields by which a client reserves hits at the rate limit service of this project, in addition to the protocol of
+ * Envoy. Other services ignore them, and a response without `heldAt` says so. Their numbers are those that protobuf
+ * leaves to organisations.
  */
 
 /** Fields of `envoy.service.ratelimit.v3.RateLimitRequest`. */
 export const requestFields = {
-  /** bool: the call counts at all its descriptors, or at none if it is denied; a descriptor counts at most its limit. */
+  /**
+   * bool: the call counts at all its descriptors, or at none if it is denied; a descriptor counts at most its limit.
+   */
   reserves: 50_001,
   /** uint64, `heldAt` of an earlier response: hits are refunded to the windows of that time. Others are counted now. */
   heldAt: 50_002,

@@ -99,10 +99,11 @@ export class WireWriter {
   }
 
   /**
-   * Writes a message field with the text `key` as its field 1 and, as its field 2, a message with the text `value` as its field 1,
-   * such as a `KeyValue` of OTLP. This is one pass for the short ASCII texts that most of them are.
+   * Writes a message field with the text `key` as its field 1 and, as its field 2, a message with the text `value` as
+   * its field 1, such as a `KeyValue` of OTLP. This is one pass for the short ASCII texts that most of them are.
    *
-   * @returns false if it has written nothing, because a text is empty or not ASCII, or the message takes 128 bytes or more.
+   * @returns false if it has written nothing, because a text is empty or not ASCII, or the message takes 128 bytes or
+   *   more.
    */
   asciiPair(field: number, key: string, value: string): boolean {
     const valueBytes = 2 + value.length;

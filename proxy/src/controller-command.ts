@@ -1,4 +1,6 @@
-/** The controller's command line: reads the settings, starts, and stops at a signal. Only this module ends the process. */
+/**
+ * The controller's command line: reads the settings, starts, and stops at a signal. Only this module ends the process.
+ */
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { exitFailure, fail, readCommandLine } from "@gatewayproxy/runtime/command-line";
 import { handleSignals, Readiness, surviveRejections } from "@gatewayproxy/runtime/lifecycle";

@@ -1,8 +1,8 @@
 /** Errors of commands: what was attempted, what was found and what to do. */
 
 /**
- * Exit codes as in `kubectl diff` and `grep`: a script can distinguish the result "no" from a failure. 64 is EX_USAGE of
- * sysexits.h, as in the other programs of this project.
+ * Exit codes as in `kubectl diff` and `grep`: a script can distinguish the result "no" from a failure. 64 is EX_USAGE
+ * of sysexits.h, as in the other programs of this project.
  */
 export const exitCodes = {
   done: 0,

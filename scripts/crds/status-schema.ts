@@ -1,6 +1,6 @@
 /**
- * The schema of the status of our kinds. Only the controller writes it, so the parser has no schema for it. Its types are
- * in `proxy/src/api/status.ts`.
+ * The schema of the status of our kinds. Only the controller writes it, so the parser has no schema for it. Its types
+ * are in `proxy/src/api/status.ts`.
  */
 import { maxSelectedSecrets } from "../../proxy/src/api/selected-secrets.ts";
 import type { JsonSchema } from "./structural-schema.ts";

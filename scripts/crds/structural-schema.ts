@@ -1,7 +1,7 @@
 /**
- * Converts the schemas of the parser (zod) for the API server and for editors: to OpenAPI v3 of CustomResourceDefinitions
- * ("structural schema"), and to JSON Schema. Both have one source, so the parser and the API server reject the same
- * manifests. CEL rules in the schemas express what neither dialect can (`api/schema.ts`).
+ * Converts the schemas of the parser (zod) for the API server and for editors: to OpenAPI v3 of
+ * CustomResourceDefinitions ("structural schema"), and to JSON Schema. Both have one source, so the parser and the API
+ * server reject the same manifests. CEL rules in the schemas express what neither dialect can (`api/schema.ts`).
  */
 import * as z from "zod";
 
@@ -15,8 +15,8 @@ function inputSchema(schema: z.ZodType): JsonSchema {
 }
 
 /**
- * Returns a schema for a CustomResourceDefinition. Such a schema cannot reject unknown fields. The API server rejects them
- * for `kubectl` (`fieldValidation=Strict`).
+ * Returns a schema for a CustomResourceDefinition. Such a schema cannot reject unknown fields. The API server rejects
+ * them for `kubectl` (`fieldValidation=Strict`).
  */
 export function structuralSchema(schema: z.ZodType): JsonSchema {
   return convert(inputSchema(schema), "crd");

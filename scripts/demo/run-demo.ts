@@ -29,7 +29,11 @@ export interface Started {
   readonly needed: readonly Program[];
   /** Programs that may end before the demo. */
   readonly optional: readonly Program[];
-  /** Shows something by itself when the demo is ready, before the instructions. @throws if it does not go as it should. */
+  /**
+   * Shows something by itself when the demo is ready, before the instructions.
+   *
+   * @throws if it does not go as it should.
+   */
   readonly show?: () => Promise<void>;
   /** The commands to try, printed when the demo is ready: at most 24 lines, the height of a screen. */
   readonly instructions: string;

@@ -146,7 +146,10 @@ export const benchCases: readonly BenchCase[] = [
   { ...plain, name: "websocket", title: "WebSocket messages, there and back", path: "/ws", load: "websocket" },
 ];
 
-/** Cases of `--scale`: many routes, many keys, long bodies, and several workers. The first is what the others are compared with. */
+/**
+ * Cases of `--scale`: many routes, many keys, long bodies, and several workers. The first is what the others are
+ * compared with.
+ */
 export const scaleCases: readonly BenchCase[] = [
   plain,
   {

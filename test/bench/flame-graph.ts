@@ -1,6 +1,6 @@
 /**
- * Draws a flame graph of a CPU profile of V8, such as `npm run bench -- --profiles DIR` writes:
- * `npm exec -- node test/bench/flame-graph.ts PROFILE TITLE > FILE.svg`. Needs inferno-flamegraph (`cargo install inferno`).
+ * Draws a flame graph of a CPU profile of V8, such as `npm run bench -- --profiles DIR` writes: `npm exec -- node
+ * test/bench/flame-graph.ts PROFILE TITLE > FILE.svg`. Needs inferno-flamegraph (`cargo install inferno`).
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";

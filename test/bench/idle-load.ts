@@ -1,6 +1,6 @@
 /**
- * Idle connections: opens them, sends one request on each, reads its response, prints `ready`, and keeps them open until its
- * standard input ends; `node idle-load.ts PORT CONNECTIONS`.
+ * Idle connections: opens them, sends one request on each, reads its response, prints `ready`, and keeps them open
+ * until its standard input ends; `node idle-load.ts PORT CONNECTIONS`.
  */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";

@@ -77,7 +77,10 @@ async function main(options: BenchOptions): Promise<void> {
   }
 }
 
-/** Starts the programs as in the images from now on. The variants of `--observation` change the sources, and profiles name them. */
+/**
+ * Starts the programs as in the images from now on. The variants of `--observation` change the sources, and profiles
+ * name them.
+ */
 async function bundlePrograms(folder: string): Promise<void> {
   await bundleAll(folder);
   process.env[bundlesVariable] = folder;

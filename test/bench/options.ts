@@ -2,7 +2,9 @@
 import { parseArgs } from "node:util";
 import { benchCases, type BenchCase, scaleCases } from "./cases.ts";
 
-/** The comparison: with Envoy, with Envoy under many routes and keys, or of the proxy with itself without observability. */
+/**
+ * The comparison: with Envoy, with Envoy under many routes and keys, or of the proxy with itself without observability.
+ */
 export type Comparison = "envoy" | "scale" | "observation";
 
 export interface BenchOptions {

@@ -1,4 +1,6 @@
-/** The pages of docs/limits: the first block of each is served in front of the mock LLM, and does what the page says. */
+/**
+ * The pages of docs/limits: the first block of each is served in front of the mock LLM, and does what the page says.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * The page docs/migrating.md: `proxyctl convert` writes the manifests of the page, and each of them, served in front of the
- * mock LLM, limits as the object before it.
+ * The page docs/migrating.md: `proxyctl convert` writes the manifests of the page, and each of them, served in front of
+ * the mock LLM, limits as the object before it.
  */
 import { readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";

@@ -1,6 +1,7 @@
 /**
- * The compose files of envoyproxy/ratelimit, in which only the image of ratelimit is replaced by ours. Envoy is real. A program
- * that prints what it receives takes the place of statsd_exporter, and memcached, to which nothing connects, is left out.
+ * The compose files of envoyproxy/ratelimit, in which only the image of ratelimit is replaced by ours. Envoy is real. A
+ * program that prints what it receives takes the place of statsd_exporter, and memcached, to which nothing connects, is
+ * left out.
  */
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -191,7 +192,9 @@ describe("docker-compose-example.yml", () => {
     await flush(composition);
   });
 
-  /** Waits until Envoy has resolved the names of its clusters. It allows requests while the service does not respond. */
+  /**
+   * Waits until Envoy has resolved the names of its clusters. It allows requests while the service does not respond.
+   */
   async function untilEnforced(): Promise<void> {
     const headers = { foo: "any", bar: "banned" };
     await eventually("Envoy calls the service and the server behind it", async () => {
@@ -209,7 +212,10 @@ describe("docker-compose-example.yml", () => {
     return found;
   }
 
-  /** The number of requests that Envoy has allowed because the service failed, or did not respond within Envoy's timeout of 20 ms. */
+  /**
+   * The number of requests that Envoy has allowed because the service failed, or did not respond within Envoy's timeout
+   * of 20 ms.
+   */
   async function allowedByFailures(): Promise<number> {
     const admin = await composition.port("envoy-proxy", 8001);
     const { body } = await send({ port: admin, path: "/stats?filter=failure_mode_allowed" });

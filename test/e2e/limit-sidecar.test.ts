@@ -24,8 +24,8 @@ function newUser(): TestRequest & { readonly path: string } {
 }
 
 /**
- * Waits until both proxies get requests, which a node sends them some time after they are ready, and until all responses
- * have the limit of the service.
+ * Waits until both proxies get requests, which a node sends them some time after they are ready, and until all
+ * responses have the limit of the service.
  */
 async function untilEnforced(): Promise<void> {
   await eventually(

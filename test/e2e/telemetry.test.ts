@@ -1,4 +1,7 @@
-/** The values `telemetry` of the chart: a real Jaeger in the cluster gets whole traces of the proxies and the rate limit service. */
+/**
+ * The values `telemetry` of the chart: a real Jaeger in the cluster gets whole traces of the proxies and the rate limit
+ * service.
+ */
 import { newSpanId, newTraceId } from "@gatewayproxy/runtime/ids";
 import { renderTraceparent } from "@gatewayproxy/runtime/trace-context";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -10,7 +13,9 @@ import { apply, createNamespace, eventually, kubectl, systemNamespace, tryKubect
 import { gateway, grantService, llm, policy, route, service } from "./support/manifests.ts";
 import { program, rolledOut } from "./support/program.ts";
 
-/** The version is that of scripts/install-test-programs.sh, and without a registry the image is made of that program. */
+/**
+ * The version is that of scripts/install-test-programs.sh, and without a registry the image is made of that program.
+ */
 const image = process.env["JAEGER_IMAGE"] ?? "docker.io/jaegertracing/all-in-one:1.45.0";
 
 const namespace = "e2e-telemetry";

@@ -1,6 +1,6 @@
 /**
- * `examples/failover` as `npm run demo:failover` runs it, on free ports: a conversation of OpenAI's own client while the first
- * provider is out of quota, and several workers of which each knows of it.
+ * `examples/failover` as `npm run demo:failover` runs it, on free ports: a conversation of OpenAI's own client while
+ * the first provider is out of quota, and several workers of which each knows of it.
  */
 import { readFileSync } from "node:fs";
 import { once } from "node:events";

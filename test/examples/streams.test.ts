@@ -1,4 +1,7 @@
-/** examples/tcp, examples/tls and examples/udp: the servers and clients that their pages name, or such with the same protocol. */
+/**
+ * examples/tcp, examples/tls and examples/udp: the servers and clients that their pages name, or such with the same
+ * protocol.
+ */
 import { createSocket } from "node:dgram";
 import { Resolver } from "node:dns/promises";
 import { once } from "node:events";
@@ -15,7 +18,12 @@ import { freePort } from "../support/free-port.ts";
 import { startProxy } from "../support/proxy-process.ts";
 import { startRedis } from "../support/redis-server.ts";
 
-/** Starts the example, and returns its port. @param listener, backend the ports in the example. @param port the server's */
+/**
+ * Starts the example, and returns its port.
+ *
+ * @param listener, backend the ports in the example.
+ * @param port the server's
+ */
 async function serve(example: string, listener: number, backend: number, port: number): Promise<number> {
   const own = await freePort();
   const text = readFileSync(join(import.meta.dirname, "../../examples", example, "gateway.yaml"), "utf8")

@@ -15,7 +15,8 @@ export default defineConfig({
     env: { HARDENING_SECONDS: seconds },
     // Each file measures its own processes: other files at the same time would distort the values.
     fileParallelism: false,
-    // The host can interrupt any turn, which only makes it longer: a bound is exceeded if it is so in each of three runs.
+    // The host can interrupt any turn, which only makes it longer: a bound is exceeded if it is so in each of three
+    // runs.
     retry: retry === 0 ? 0 : { ...retry, count: 2 },
     testTimeout: 300_000 + 2_000 * Number(seconds),
     hookTimeout: 120_000,

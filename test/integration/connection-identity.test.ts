@@ -1,4 +1,7 @@
-/** Connections are distinguished by both of their ends: a client may have one address and port at several addresses of the gateway. */
+/**
+ * Connections are distinguished by both of their ends: a client may have one address and port at several addresses of
+ * the gateway.
+ */
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect as connectTcp, type Socket } from "node:net";

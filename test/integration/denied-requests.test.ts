@@ -1,4 +1,6 @@
-/** `denied` of a ProxyPolicy: the form, the status, the text and the headers of a 429, over HTTP/1.1, HTTP/2 and gRPC. */
+/**
+ * `denied` of a ProxyPolicy: the form, the status, the text and the headers of a 429, over HTTP/1.1, HTTP/2 and gRPC.
+ */
 import { status as grpcStatus } from "@grpc/grpc-js";
 import { connect } from "node:http2";
 import { describe, expect, onTestFinished, test } from "vitest";

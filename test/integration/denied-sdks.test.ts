@@ -1,6 +1,6 @@
 /**
- * `denied: { format: Provider }` with the providers' own clients: a denial is the error of their own type, and they send the
- * request again when `retry-after` says.
+ * `denied: { format: Provider }` with the providers' own clients: a denial is the error of their own type, and they
+ * send the request again when `retry-after` says.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -54,8 +54,8 @@ spec: { ai: { provider: ${provider}, host: 127.0.0.1, port: ${mock.port} } }
 }
 
 /**
- * Has a client that would wait for this time go on at once, while the clock of the gateway advances by it. Clients compute the
- * time with the clock of the machine, so it may be some milliseconds shorter.
+ * Has a client that would wait for this time go on at once, while the clock of the gateway advances by it. Clients
+ * compute the time with the clock of the machine, so it may be some milliseconds shorter.
  */
 function waitingFor(ms: number, { gateway }: Served): { readonly waits: () => number } {
   let waits = 0;

@@ -1,6 +1,6 @@
 /**
- * A client may end its side before its backend is connected, as the health checks of load balancers do: they connect, and close. The
- * backend gets this end, too, and nothing of the connection is left.
+ * A client may end its side before its backend is connected, as the health checks of load balancers do: they connect,
+ * and close. The backend gets this end, too, and nothing of the connection is left.
  */
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";

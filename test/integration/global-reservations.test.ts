@@ -1,4 +1,7 @@
-/** Global limits that reserve an estimate of each request, end to end: with the service of this project, and with others. */
+/**
+ * Global limits that reserve an estimate of each request, end to end: with the service of this project, and with
+ * others.
+ */
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";

@@ -65,7 +65,10 @@ describe("a Service without appProtocol is called by HTTP/2:", () => {
   });
 });
 
-/** The services `a.One` and `a.Two` with methods `Get` and `List`, as one server that replies with the metadata `x-seen`. */
+/**
+ * The services `a.One` and `a.Two` with methods `Get` and `List`, as one server that replies with the metadata
+ * `x-seen`.
+ */
 async function startRecorder(name: string): Promise<number> {
   const server = new grpc.Server();
   const definition = loadSync(echoProto)["test.Echo"] as grpc.ServiceDefinition;

@@ -1,4 +1,7 @@
-/** `headers` of a ProxyPolicy: which families of response headers show its limits, and what becomes of those of a backend. */
+/**
+ * `headers` of a ProxyPolicy: which families of response headers show its limits, and what becomes of those of a
+ * backend.
+ */
 import { describe, expect, test } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
 import { policyManifest, type TestGateway } from "../support/gateway.ts";

@@ -1,6 +1,6 @@
 /**
- * Long bodies arrive unchanged, however they are framed and split, and whatever else keeps them: a retry, a mirror or the
- * reader of a usage. The memory of their buffers is released while others are in use.
+ * Long bodies arrive unchanged, however they are framed and split, and whatever else keeps them: a retry, a mirror or
+ * the reader of a usage. The memory of their buffers is released while others are in use.
  */
 import { randomBytes } from "node:crypto";
 import { connect } from "node:net";

@@ -1,6 +1,6 @@
 /**
- * However a body is spelled, the model that a lenient provider reads is the one for which the gateway has chosen the rule and the
- * backend, or the provider does not get the request.
+ * However a body is spelled, the model that a lenient provider reads is the one for which the gateway has chosen the
+ * rule and the backend, or the provider does not get the request.
  */
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";

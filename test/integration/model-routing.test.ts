@@ -1,6 +1,6 @@
 /**
- * The model of a request chooses its rule (a match on `x-gateway-model`) and its backend (`spec.ai.models`). What decides is what the
- * limits count and what the provider gets.
+ * The model of a request chooses its rule (a match on `x-gateway-model`) and its backend (`spec.ai.models`). What
+ * decides is what the limits count and what the provider gets.
  */
 import { once } from "node:events";
 import { connect } from "node:net";

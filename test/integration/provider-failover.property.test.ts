@@ -1,7 +1,7 @@
 /**
- * Random providers, behaviors and pauses beside a plain model of the documented rules: each provider gets a request at most once,
- * in the order of the priorities and of the state that the model has, and the limit is charged once, by the provider whose
- * response the client gets.
+ * Random providers, behaviors and pauses beside a plain model of the documented rules: each provider gets a request at
+ * most once, in the order of the priorities and of the state that the model has, and the limit is charged once, by the
+ * provider whose response the client gets.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * A Backend with several providers: each way in which a provider can fail, what its client gets instead, and that limits count
- * the provider that has responded, once.
+ * A Backend with several providers: each way in which a provider can fail, what its client gets instead, and that
+ * limits count the provider that has responded, once.
  */
 import { describe, expect, test, vi } from "vitest";
 import { eventStreamMessage } from "../../proxy/src/llm/testing/event-stream-message.ts";

@@ -1,4 +1,6 @@
-/** A provider that is out of quota is left alone until its reset, for all clients, as far as one client may decide that. */
+/**
+ * A provider that is out of quota is left alone until its reset, for all clients, as far as one client may decide that.
+ */
 import { describe, expect, test, vi } from "vitest";
 import {
   type Behavior,

@@ -1,4 +1,7 @@
-/** A request at each of several providers: its body, model, credentials and path, and how retries, timeouts and limits apply. */
+/**
+ * A request at each of several providers: its body, model, credentials and path, and how retries, timeouts and limits
+ * apply.
+ */
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import OpenAI from "openai";
 import { describe, expect, test, vi } from "vitest";

@@ -1,4 +1,7 @@
-/** A WebSocket through a Backend with several providers: it moves until a provider has switched protocols, and not after. */
+/**
+ * A WebSocket through a Backend with several providers: it moves until a provider has switched protocols, and not
+ * after.
+ */
 import { once } from "node:events";
 import { expect, test } from "vitest";
 import { freePort } from "../support/free-port.ts";

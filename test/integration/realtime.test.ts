@@ -1,6 +1,6 @@
 /**
- * Realtime sessions over WebSocket under a token limit: each response is charged, and a session is closed when a limit has nothing
- * left. With OpenAI's own client, and with frames in unusual forms.
+ * Realtime sessions over WebSocket under a token limit: each response is charged, and a session is closed when a limit
+ * has nothing left. With OpenAI's own client, and with frames in unusual forms.
  */
 import { once } from "node:events";
 import { connect as connectHttp2 } from "node:http2";

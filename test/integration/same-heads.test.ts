@@ -1,6 +1,6 @@
 /**
- * A head is valid over HTTP/1 and over HTTP/2, or over neither: a client cannot choose the protocol with the weaker rules. No
- * head of a client makes a call to a backend fail, since its failures belong to the backend.
+ * A head is valid over HTTP/1 and over HTTP/2, or over neither: a client cannot choose the protocol with the weaker
+ * rules. No head of a client makes a call to a backend fail, since its failures belong to the backend.
  */
 import { once } from "node:events";
 import { expect, test } from "vitest";
@@ -34,7 +34,10 @@ interface Head {
 
 const plain: Head = { method: "GET", path: "/a", value: "b" };
 
-/** Every control character, space, and some bytes that are no ASCII. CR, LF and NUL end a line, or do not reach any parser. */
+/**
+ * Every control character, space, and some bytes that are no ASCII. CR, LF and NUL end a line, or do not reach any
+ * parser.
+ */
 const characters = [...Array.from({ length: 32 }, (_, code) => code), 0x20, 0x22, 0x3c, 0x7f, 0x80, 0xe4, 0xff]
   .filter((code) => ![0x00, 0x0a, 0x0d].includes(code))
   .map((code) => String.fromCharCode(code));

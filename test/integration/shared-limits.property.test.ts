@@ -1,6 +1,6 @@
 /**
- * Buckets and limits that replicas share, against a plain model: from manifests over the translation to the limiters of several
- * replicas, each with its own counters.
+ * Buckets and limits that replicas share, against a plain model: from manifests over the translation to the limiters of
+ * several replicas, each with its own counters.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";

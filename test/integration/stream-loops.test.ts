@@ -1,4 +1,7 @@
-/** A route of connections or sessions that leads back to its own listener ends them, instead of opening others without end. */
+/**
+ * A route of connections or sessions that leads back to its own listener ends them, instead of opening others without
+ * end.
+ */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { expect, onTestFinished, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * The address rules of a cluster hold for relayed connections and sessions after the resolution of a name, each time that it is
- * resolved: the owner of a domain cannot lead them to the machine of the proxy.
+ * The address rules of a cluster hold for relayed connections and sessions after the resolution of a name, each time
+ * that it is resolved: the owner of a domain cannot lead them to the machine of the proxy.
  */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";

@@ -1,4 +1,7 @@
-/** TLS listeners, end to end: the server name of a real handshake decides, TLS is relayed as it is or ended by the gateway. */
+/**
+ * TLS listeners, end to end: the server name of a real handshake decides, TLS is relayed as it is or ended by the
+ * gateway.
+ */
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";

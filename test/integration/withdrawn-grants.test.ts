@@ -1,6 +1,6 @@
 /**
- * The permissions of proxies after a ReferenceGrant is deleted or malformed, while the Gateway is valid, or malformed and
- * the controller has never read a valid version of it.
+ * The permissions of proxies after a ReferenceGrant is deleted or malformed, while the Gateway is valid, or malformed
+ * and the controller has never read a valid version of it.
  */
 import { afterEach, expect, test, vi } from "vitest";
 import { fieldsOf, objectsOf, type KubeObject } from "../../proxy/src/kube/object.ts";

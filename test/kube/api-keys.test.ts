@@ -1,6 +1,6 @@
 /**
- * API keys of Secrets that a policy selects by labels: the proxy gets permission for exactly these Secrets, by name, and
- * follows changes of the labels.
+ * API keys of Secrets that a policy selects by labels: the proxy gets permission for exactly these Secrets, by name,
+ * and follows changes of the labels.
  */
 import { request } from "node:http";
 import { join } from "node:path";

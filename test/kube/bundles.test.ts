@@ -1,6 +1,6 @@
 /**
- * Clusters with CRDs of the Gateway API from 1.1 to 1.7, whose schemas differ. The API server rejects a server-side apply
- * of a status with a field that the schema does not have.
+ * Clusters with CRDs of the Gateway API from 1.1 to 1.7, whose schemas differ. The API server rejects a server-side
+ * apply of a status with a field that the schema does not have.
  */
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";

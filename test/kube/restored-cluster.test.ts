@@ -1,6 +1,6 @@
 /**
- * A cluster that is restored from a backup, with lower versions, other objects and rights that were removed since. The controller
- * has the permissions of `deploy/rbac/controller.yaml`.
+ * A cluster that is restored from a backup, with lower versions, other objects and rights that were removed since. The
+ * controller has the permissions of `deploy/rbac/controller.yaml`.
  */
 import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";

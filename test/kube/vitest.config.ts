@@ -1,4 +1,6 @@
-/** Tests against a real API server: `npm run test:kube`. They share one control plane, which `global-setup.ts` starts. */
+/**
+ * Tests against a real API server: `npm run test:kube`. They share one control plane, which `global-setup.ts` starts.
+ */
 import { defineConfig } from "vitest/config";
 import { buildCommand } from "../rig/binaries.ts";
 import { expectOptions, jsonReport, retry } from "../support/ci-run.ts";

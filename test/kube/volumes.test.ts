@@ -1,6 +1,6 @@
 /**
- * Proxies with volumes, on a real API server with its controllers. There is no node: pods serve when the test sets their
- * status.
+ * Proxies with volumes, on a real API server with its controllers. There is no node: pods serve when the test sets
+ * their status.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { describeCluster, eventually, type KubeObject } from "./support/cluster.ts";

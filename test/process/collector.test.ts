@@ -1,6 +1,6 @@
 /**
- * A trace from end to end, in a real OpenTelemetry Collector: it begins in a client, and crosses the proxy, the rate limit
- * service and a backend, each with spans of its own.
+ * A trace from end to end, in a real OpenTelemetry Collector: it begins in a client, and crosses the proxy, the rate
+ * limit service and a backend, each with spans of its own.
  */
 import { expect, test, vi } from "vitest";
 import { startBackend } from "../support/backend.ts";

@@ -1,4 +1,7 @@
-/** The logs of the proxy and of the rate limit service, exported by OTLP: to a real collector, and to one that is not there. */
+/**
+ * The logs of the proxy and of the rate limit service, exported by OTLP: to a real collector, and to one that is not
+ * there.
+ */
 import { once } from "node:events";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";

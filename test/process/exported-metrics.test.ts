@@ -1,6 +1,6 @@
 /**
- * The metrics of the proxy and of the rate limit service in a real OpenTelemetry Collector, beside what Prometheus sees, and the
- * proxy with a collector that is not there.
+ * The metrics of the proxy and of the rate limit service in a real OpenTelemetry Collector, beside what Prometheus
+ * sees, and the proxy with a collector that is not there.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";

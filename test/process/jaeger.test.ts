@@ -1,6 +1,6 @@
 /**
- * A trace in a trace backend, a real Jaeger: it begins in a client, crosses the proxy, the rate limit service and a backend, and
- * `proxyctl` and the link of the admin page find it.
+ * A trace in a trace backend, a real Jaeger: it begins in a client, crosses the proxy, the rate limit service and a
+ * backend, and `proxyctl` and the link of the admin page find it.
  */
 import { traceUrl } from "@gatewayproxy/admin-api/trace-url";
 import { expect, test, vi } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * A process with a low limit of open files: the sockets of one client address do not use all of them up, and a shortage is
- * no failure of an endpoint.
+ * A process with a low limit of open files: the sockets of one client address do not use all of them up, and a shortage
+ * is no failure of an endpoint.
  */
 import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";

@@ -1,6 +1,6 @@
 /**
- * The address rules of a cluster hold for relayed connections and sessions: routes of TLS, TCP and UDP reach neither the
- * machine of the proxy nor its metadata service, whatever the Backend or the EndpointSlice says.
+ * The address rules of a cluster hold for relayed connections and sessions: routes of TLS, TCP and UDP reach neither
+ * the machine of the proxy nor its metadata service, whatever the Backend or the EndpointSlice says.
  */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";

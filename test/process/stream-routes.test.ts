@@ -1,4 +1,7 @@
-/** TLSRoutes, TCPRoutes and UDPRoutes in the process that users run: manifests in a folder, real clients, the access log and metrics. */
+/**
+ * TLSRoutes, TCPRoutes and UDPRoutes in the process that users run: manifests in a folder, real clients, the access log
+ * and metrics.
+ */
 import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";

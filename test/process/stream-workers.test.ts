@@ -1,4 +1,7 @@
-/** A worker that dies while it serves connections and sessions: the other one goes on, and the ports stay served. Real threads, on a fake clock. */
+/**
+ * A worker that dies while it serves connections and sessions: the other one goes on, and the ports stay served. Real
+ * threads, on a fake clock.
+ */
 import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";

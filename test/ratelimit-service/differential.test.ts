@@ -1,10 +1,11 @@
 /**
- * The bundled service against the reference: the same random limits, the same random calls, one Redis, and every response
- * must be equal. They count separately (CACHE_KEY_PREFIX), except in the last test, where they share counters.
+ * The bundled service against the reference: the same random limits, the same random calls, one Redis, and every
+ * response must be equal. They count separately (CACHE_KEY_PREFIX), except in the last test, where they share counters.
  *
- * Intended differences to the reference that can be built from the module proxy are not compared: wildcards within a value,
- * quota_mode and refunds, which later versions have or changed; overrides with the over-limit cache, which uses the old
- * limit after a raise; and windows of a second or a minute, since the two services would see their ends at different times.
+ * Intended differences to the reference that can be built from the module proxy are not compared: wildcards within a
+ * value, quota_mode and refunds, which later versions have or changed; overrides with the over-limit cache, which uses
+ * the old limit after a raise; and windows of a second or a minute, since the two services would see their ends at
+ * different times.
  */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,6 +1,6 @@
 /**
- * Stores and xDS servers that send endless or malformed responses: the memory of the service is bounded, the log has the
- * reason, and the service recovers.
+ * Stores and xDS servers that send endless or malformed responses: the memory of the service is bounded, the log has
+ * the reason, and the service recovers.
  */
 import { readFileSync } from "node:fs";
 import { createServer, type ServerHttp2Stream } from "node:http2";

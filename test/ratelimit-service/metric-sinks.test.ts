@@ -136,7 +136,10 @@ describeWith(["redis-server", "ratelimit"], "metrics", (paths) => {
     await expect.poll(() => Object.fromEntries(reference)).toEqual(expected);
   });
 
-  /** Reads the lines of /metrics at PROMETHEUS_ADDR that match, except counters with the value 0, which the reference omits. */
+  /**
+   * Reads the lines of /metrics at PROMETHEUS_ADDR that match, except counters with the value 0, which the reference
+   * omits.
+   */
   async function prometheus(
     which: keyof typeof starts,
     pattern: RegExp,

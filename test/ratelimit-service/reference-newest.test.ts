@@ -1,7 +1,7 @@
 /**
- * Changes of the reference after its newest published module (3fb7025, January 2026) up to f2fb157 (July 2026): a case for
- * each change that users can see, by the number of its pull request. The differential tests run the published module, so the
- * expectations here come from reading the code.
+ * Changes of the reference after its newest published module (3fb7025, January 2026) up to f2fb157 (July 2026): a case
+ * for each change that users can see, by the number of its pull request. The differential tests run the published
+ * module, so the expectations here come from reading the code.
  *
  * - #1095, the ENTRYPOINT of the image: test/ratelimit-service/image-commands.test.ts
  * - #1110, B3 headers: of tracing

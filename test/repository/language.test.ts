@@ -1,6 +1,6 @@
 /**
- * The vocabulary of docs/glossary.md. Words that the glossary replaces by others, and phrases that a reader has to decode,
- * are rejected in names, comments, messages and pages alike.
+ * The vocabulary of docs/glossary.md. Words that the glossary replaces by others, and phrases that a reader has to
+ * decode, are rejected in names, comments, messages and pages alike.
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";

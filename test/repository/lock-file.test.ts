@@ -44,8 +44,8 @@ describe("the lock file", () => {
   });
 
   test("has one package that provides the command node, so that npm 10 links it", () => {
-    // npm 10 links the commands of all packages, and then removes those of the packages of other platforms. `npm install`
-    // writes "bin" back when it updates Node: take it out again.
+    // npm 10 links the commands of all packages, and then removes those of the packages of other platforms. `npm
+    // install` writes "bin" back when it updates Node: take it out again.
     const providers = Object.entries(packages).filter(([, { bin }]) => bin?.["node"] !== undefined);
     expect(providers.map(([path]) => path)).toEqual(["node"]);
   });

@@ -9,8 +9,8 @@ interface Definition {
 }
 
 /**
- * Applies the CRDs of files or folders. Resolves when the API server serves all CRDs of the cluster. `kubectl wait` fails for a CRD
- * that has no conditions yet, so this reads them.
+ * Applies the CRDs of files or folders. Resolves when the API server serves all CRDs of the cluster. `kubectl wait`
+ * fails for a CRD that has no conditions yet, so this reads them.
  */
 export async function applyDefinitions(kubectl: Kubectl, paths: readonly string[]): Promise<void> {
   await kubectl(["apply", "--server-side", ...paths.flatMap((path) => ["-f", path])]);

@@ -1,4 +1,6 @@
-/** `npm run demo:failover` as a new user runs it: the conversation goes on, the limit stays exact, and Ctrl-C ends it. */
+/**
+ * `npm run demo:failover` as a new user runs it: the conversation goes on, the limit stays exact, and Ctrl-C ends it.
+ */
 import { spawn } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { once } from "node:events";

@@ -14,7 +14,10 @@ export type OpenAdminPage = (
   options?: BrowserContextOptions,
 ) => Promise<Page>;
 
-/** Builds the page if its source has changed, and starts a browser for the tests of a `describe` block. Returns what opens a page in it. */
+/**
+ * Builds the page if its source has changed, and starts a browser for the tests of a `describe` block. Returns what
+ * opens a page in it.
+ */
 export function openAdminPages(executablePath: string): OpenAdminPage {
   let browser: Browser;
   beforeAll(async () => {

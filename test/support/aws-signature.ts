@@ -1,6 +1,6 @@
 /**
- * Computes signatures of AWS as its documentation describes (IAM user guide, "Create a signed AWS API request"), to check
- * those of requests.
+ * Computes signatures of AWS as its documentation describes (IAM user guide, "Create a signed AWS API request"), to
+ * check those of requests.
  */
 import { createHash, createHmac } from "node:crypto";
 import type { SeenRequest } from "../../examples/mock-llm/src/mock-llm.ts";

@@ -40,7 +40,9 @@ export class TestAuthority {
     return this.#issue(file, ["-newkey", "rsa:2048"], altNames);
   }
 
-  /** Like `issue`, with the lines of a section of alternative names (x509v3_config), in which any text can be written. */
+  /**
+   * Like `issue`, with the lines of a section of alternative names (x509v3_config), in which any text can be written.
+   */
   issueWith(file: string, altNames: readonly string[]): Certificate {
     const config = join(this.#directory, `${file}.cnf`);
     const sections = ["[req]", "distinguished_name = dn", "[dn]", "[own]", "subjectAltName = @names", "[names]"];

@@ -1,6 +1,7 @@
 /**
- * Loaded into every thread of a proxy by `--import`: makes a machine of the memory EXHAUST_HEAP_LIMIT bytes, and on SIGUSR2
- * fills the heap of the first worker until V8 ends that thread, right after it has taken its next lock in shared memory.
+ * Loaded into every thread of a proxy by `--import`: makes a machine of the memory EXHAUST_HEAP_LIMIT bytes, and on
+ * SIGUSR2 fills the heap of the first worker until V8 ends that thread, right after it has taken its next lock in
+ * shared memory.
  */
 import { isMainThread, workerData } from "node:worker_threads";
 

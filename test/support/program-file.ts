@@ -5,7 +5,9 @@ import { type BundledImage, bundledPrograms } from "../../scripts/bundled-progra
 /** Names the environment variable with the folder of the bundles. */
 export const bundlesVariable = "GATEWAY_PROXY_TEST_BUNDLES";
 
-/** Names Node's environment variable with the folder of compiled code, which a program's own environment needs as well. */
+/**
+ * Names Node's environment variable with the folder of compiled code, which a program's own environment needs as well.
+ */
 export const compiledVariable = "NODE_COMPILE_CACHE";
 
 export function programFile<Image extends BundledImage>(

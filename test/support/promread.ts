@@ -1,8 +1,14 @@
-/** What Prometheus reads of a page of metrics: by its own parser, the checks of its storage, and the quantiles of its queries. */
+/**
+ * What Prometheus reads of a page of metrics: by its own parser, the checks of its storage, and the quantiles of its
+ * queries.
+ */
 import { spawnSync } from "node:child_process";
 
 export interface ReadPage {
-  /** The values of all series with one value, such as buckets by bound, by their names with labels in alphabetical order. */
+  /**
+   * The values of all series with one value, such as buckets by bound, by their names with labels in alphabetical
+   * order.
+   */
   readonly series: Readonly<Record<string, number>>;
   readonly histograms: readonly ReadHistogram[];
 }

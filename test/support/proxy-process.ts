@@ -39,8 +39,8 @@ export interface ProxyProcess {
 export type LogLine = Readonly<Record<string, unknown>>;
 
 /**
- * Starts the proxy on a new folder with `files`, by name; does not wait for it to be ready. It has one worker unless `args`
- * has another number.
+ * Starts the proxy on a new folder with `files`, by name; does not wait for it to be ready. It has one worker unless
+ * `args` has another number.
  *
  * @param env adds to the environment of this process.
  * @param cgroup folder of a control group that the process starts in.

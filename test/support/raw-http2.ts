@@ -99,7 +99,11 @@ export function startRawHttp2Backend(respond: (frames: readonly Frame[], socket:
   });
 }
 
-/** A header block of literals that enter no table (RFC 7541 §6.2.2). @param fields name and value, of at most 126 bytes each. */
+/**
+ * A header block of literals that enter no table (RFC 7541 §6.2.2).
+ *
+ * @param fields name and value, of at most 126 bytes each.
+ */
 export function literalBlock(fields: readonly (readonly [name: string, value: string])[]): Buffer {
   return Buffer.concat(fields.flatMap(([name, value]) => [Buffer.of(0), literal(name), literal(value)]));
 }

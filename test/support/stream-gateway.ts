@@ -1,6 +1,6 @@
 /**
- * A data plane in this process that relays connections and sessions, on real sockets and a fake clock. Its snapshots are made by
- * hand, so that tests can have any of them.
+ * A data plane in this process that relays connections and sessions, on real sockets and a fake clock. Its snapshots
+ * are made by hand, so that tests can have any of them.
  */
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";

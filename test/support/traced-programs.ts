@@ -1,6 +1,6 @@
 /**
- * What a trace crosses: a client, the proxy, the rate limit service and a backend, each of which exports spans of its own. The client
- * and the backend are in this process.
+ * What a trace crosses: a client, the proxy, the rate limit service and a backend, each of which exports spans of its
+ * own. The client and the backend are in this process.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,6 +1,7 @@
 /**
- * A client of TLS 1.3 that names another server in its second ClientHello, which a server asks for if it cannot use the keys of the
- * first one (HelloRetryRequest, RFC 8446 §4.1.4). It speaks P-256 with AES-128-GCM, verifies nothing, and has no certificate.
+ * A client of TLS 1.3 that names another server in its second ClientHello, which a server asks for if it cannot use the
+ * keys of the first one (HelloRetryRequest, RFC 8446 §4.1.4). It speaks P-256 with AES-128-GCM, verifies nothing, and
+ * has no certificate.
  */
 import { createCipheriv, createDecipheriv, createECDH, createHash, createHmac, type ECDH } from "node:crypto";
 import type { Socket } from "node:net";
@@ -125,8 +126,8 @@ class Reader {
 }
 
 /**
- * Performs a handshake on a connected socket. Rejects if the server ends it. Whether the server accepts the client's last message is
- * not known afterwards.
+ * Performs a handshake on a connected socket. Rejects if the server ends it. Whether the server accepts the client's
+ * last message is not known afterwards.
  *
  * @param names of the first and of the second ClientHello.
  */

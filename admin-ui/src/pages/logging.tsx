@@ -73,7 +73,9 @@ const columns: readonly Column<LogModule>[] = [
   { head: "What it logs", cell: ({ about }) => about },
 ];
 
-/** Parses the response: the filter in the first line; after an empty line each module, its level and its description. */
+/**
+ * Parses the response: the filter in the first line; after an empty line each module, its level and its description.
+ */
 function readLogging(text: string): Logging {
   const [first = "", ...rest] = text.split("\n");
   const modules = rest.flatMap((line) => {

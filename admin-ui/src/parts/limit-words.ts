@@ -13,7 +13,9 @@ export type Descriptor = NonNullable<DumpedPolicy["global"]>["descriptors"][numb
 export type Amount = Pick<LocalEntry, "counts" | "amount" | "burst" | "unit"> &
   Partial<Pick<LocalEntry, "every" | "amountFrom">>;
 
-/** Describes a limit: `10 requests per minute, burst 5`, `1 token per 2 weeks`, `1 request per second or int(jwt.rps)`. */
+/**
+ * Describes a limit: `10 requests per minute, burst 5`, `1 token per 2 weeks`, `1 request per second or int(jwt.rps)`.
+ */
 export function describeLimit({ counts, amount, burst, unit, every = 1, amountFrom }: Amount): string {
   const words = `${describeUnits(amount, counts)}${unit === undefined ? "" : ` per ${windowOf(unit, every)}`}`;
   const own = amountFrom === undefined ? words : `${words} or ${amountFrom}`;
@@ -60,7 +62,10 @@ export function describeTerms({
   ];
 }
 
-/** Describes the condition, the override and the reservation of a descriptor: `limited to int(jwt.rpm) or 60 per minute`, `when …`. */
+/**
+ * Describes the condition, the override and the reservation of a descriptor: `limited to int(jwt.rpm) or 60 per
+ * minute`, `when …`.
+ */
 export function describeDescriptorTerms({ limitOverride, when, reserves }: Descriptor): readonly string[] {
   const amounts = [limitOverride?.requestsPerUnitFrom, limitOverride?.requestsPerUnit].filter(
     (amount) => amount !== undefined,

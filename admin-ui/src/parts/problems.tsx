@@ -1,4 +1,6 @@
-/** Problems of the configuration: of resources, of what is not served, and of rules that others take precedence over. */
+/**
+ * Problems of the configuration: of resources, of what is not served, and of rules that others take precedence over.
+ */
 import type { ConfigDump } from "@gatewayproxy/admin-api/config-dump";
 import { counted } from "../format.ts";
 

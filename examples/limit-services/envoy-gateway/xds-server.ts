@@ -1,7 +1,7 @@
 /**
  * The xDS server for Envoy Gateway's rate limit service, as a replacement of Envoy Gateway: the state of the world of
- * `RateLimitConfig` over one ADS stream, with mutual TLS, for the node `envoy-ratelimit` only. The resources are those of
- * configs.json; an edit is sent as a new version. It has no dependencies, so that any Node.js image runs it.
+ * `RateLimitConfig` over one ADS stream, with mutual TLS, for the node `envoy-ratelimit` only. The resources are those
+ * of configs.json; an edit is sent as a new version. It has no dependencies, so that any Node.js image runs it.
  */
 import { readFileSync, watchFile } from "node:fs";
 import { createSecureServer, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";

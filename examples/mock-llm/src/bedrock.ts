@@ -1,6 +1,6 @@
 /**
- * Amazon Bedrock, `POST /model/NAME/converse`, `converse-stream`, `invoke` and `invoke-with-response-stream`. Invocations
- * take and give the messages of Anthropic, as the models of Anthropic do.
+ * Amazon Bedrock, `POST /model/NAME/converse`, `converse-stream`, `invoke` and `invoke-with-response-stream`.
+ * Invocations take and give the messages of Anthropic, as the models of Anthropic do.
  */
 import { messageEvents, messages } from "./anthropic-messages.ts";
 import { conversationOf } from "./conversation.ts";

@@ -1,6 +1,6 @@
 /**
- * Gemini, `POST /v1beta/models/NAME:generateContent` and `:streamGenerateContent`, which streams events with `?alt=sse` and
- * otherwise a JSON array.
+ * Gemini, `POST /v1beta/models/NAME:generateContent` and `:streamGenerateContent`, which streams events with `?alt=sse`
+ * and otherwise a JSON array.
  */
 import { type Conversation, conversationOf } from "./conversation.ts";
 import { type Completion, complete, type Dialect, type RequestTarget } from "./dialect.ts";

@@ -1,8 +1,8 @@
 /**
  * A server with the APIs of LLM providers, without a model: OpenAI chat completions, responses, embeddings and models,
- * Anthropic messages, Gemini, Amazon Bedrock, reranking of Cohere and Jina, and OpenAI's realtime API. Azure OpenAI has the paths of OpenAI with a
- * prefix. Headers of the request, or a behavior for all of them, set the usage and the failures (`reply-options.ts`). For
- * demonstrations and tests; it checks no credentials.
+ * Anthropic messages, Gemini, Amazon Bedrock, reranking of Cohere and Jina, and OpenAI's realtime API. Azure OpenAI has
+ * the paths of OpenAI with a prefix. Headers of the request, or a behavior for all of them, set the usage and the
+ * failures (`reply-options.ts`). For demonstrations and tests; it checks no credentials.
  */
 import {
   createServer,
@@ -154,7 +154,9 @@ async function respond(request: IncomingMessage, response: ServerResponse, state
 
 const defaultOptions = readReplyOptions({});
 
-/** Switches to WebSocket at the path of realtime sessions. An invalid header, or an error that one requests, denies it. */
+/**
+ * Switches to WebSocket at the path of realtime sessions. An invalid header, or an error that one requests, denies it.
+ */
 function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, seen: SeenRequest[]): void {
   const { method = "", url: path = "", headers } = request;
   seen.push({ method, path, headers, body: "" });

@@ -88,7 +88,9 @@ async function sendPieces(
   }
 }
 
-/** Resolves after this time, or at once when the connection is closed: a pause must not keep an ending process alive. */
+/**
+ * Resolves after this time, or at once when the connection is closed: a pause must not keep an ending process alive.
+ */
 async function pause(ms: number, response: ServerResponse): Promise<void> {
   const closed = new AbortController();
   const abort = (): void => closed.abort();

@@ -9,7 +9,9 @@ export interface UnaryMethod {
   readonly kind: "unary";
   /** Whether `call` gets the fields of calls; absent: they are not kept. */
   readonly readsFields?: boolean | undefined;
-  /** @param fields the headers of the call, names in lower case and values in turn; empty unless `readsFields` is set. */
+  /**
+   * @param fields the headers of the call, names in lower case and values in turn; empty unless `readsFields` is set.
+   */
   call(message: Buffer, fields: readonly string[]): Uint8Array | Promise<Uint8Array>;
 }
 

@@ -18,8 +18,8 @@ export class HeaderBlockReader<Interpreted> {
 
   /**
    * @param maxListBytes the maximum size of a block's fields; larger lists are not kept.
-   * @param interpret computes the result from a block's fields, [name, value, …]; from the first of them if they are too
-   *   large. It must be pure.
+   * @param interpret computes the result from a block's fields, [name, value, …]; from the first of them if they are
+   *   too large. It must be pure.
    */
   constructor(maxListBytes: number, interpret: (fields: readonly string[], isTooLarge: boolean) => Interpreted) {
     this.#decoder = new HpackDecoder(tableBytes, maxListBytes);

@@ -1,6 +1,6 @@
 /**
- * The latest denials of a worker, each with the figures of its limit, found by the `x-request-id` of a 429 or by the address
- * of the client. The rings store references; descriptions are created on request.
+ * The latest denials of a worker, each with the figures of its limit, found by the `x-request-id` of a 429 or by the
+ * address of the client. The rings store references; descriptions are created on request.
  */
 import type { ConnectionDenial, Decision, GlobalDenial } from "@gatewayproxy/admin-api/decisions";
 import type { Denial, LocalDenial } from "../policy/ratelimit/denial.ts";
@@ -54,8 +54,8 @@ interface StoredConnection extends Omit<StoredDenial, "record" | "denial"> {
 }
 
 /**
- * The latest denials of one worker: at most 1,024 of requests and as many of connections and sessions, and fewer if clients
- * send long texts. A flood of one kind leaves those of the other.
+ * The latest denials of one worker: at most 1,024 of requests and as many of connections and sessions, and fewer if
+ * clients send long texts. A flood of one kind leaves those of the other.
  */
 export class DecisionRing {
   readonly #worker: number;

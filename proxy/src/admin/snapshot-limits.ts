@@ -3,7 +3,9 @@ import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
 import type { RouteRule, Snapshot, StreamRoute } from "../ir/snapshot.ts";
 
-/** Returns each local limit once: by its counter and key expression, and in a bucket by its policy, entry and target. */
+/**
+ * Returns each local limit once: by its counter and key expression, and in a bucket by its policy, entry and target.
+ */
 export function localLimitsOf(snapshot: Pick<Snapshot, "binds">): readonly LocalLimit[] {
   const limits = [...rulesOf(snapshot), ...streamRoutesOf(snapshot)].flatMap((rule) => rule.limits);
   return [...new Map(limits.map((limit) => [identityOf(limit), limit])).values()];

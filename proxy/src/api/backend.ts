@@ -439,7 +439,9 @@ export type AiBackend = Immutable<z.output<typeof aiFields>>;
 /** `spec.ai.failover` */
 export type FailoverSpec = Immutable<z.output<typeof failover>>;
 
-/** Whether the settings of the provider set its `model`. Other settings have been checked, or have issues of their own. */
+/**
+ * Whether the settings of the provider set its `model`. Other settings have been checked, or have issues of their own.
+ */
 function prescribesModel(providers: object, name: string): boolean {
   const settings: unknown = (providers as Readonly<Record<string, unknown>>)[name];
   return typeof settings === "object" && settings !== null && "model" in settings && settings.model !== undefined;

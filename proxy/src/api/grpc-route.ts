@@ -1,6 +1,6 @@
 /**
- * GRPCRoute (Gateway API v1.7, standard channel, with `sessionPersistence` of the experimental channel): routes gRPC calls of
- * the listeners of its parents to backends.
+ * GRPCRoute (Gateway API v1.7, standard channel, with `sessionPersistence` of the experimental channel): routes gRPC
+ * calls of the listeners of its parents to backends.
  */
 import * as z from "zod";
 import { checkGrpcPatterns, type GrpcRouteMatch, grpcRouteMatch } from "./grpc-route-match.ts";

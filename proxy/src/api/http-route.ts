@@ -1,6 +1,6 @@
 /**
- * HTTPRoute (Gateway API v1.7, standard channel, with `sessionPersistence` of the experimental channel): routes requests of
- * the listeners of its parents to backends.
+ * HTTPRoute (Gateway API v1.7, standard channel, with `sessionPersistence` of the experimental channel): routes
+ * requests of the listeners of its parents to backends.
  */
 import * as z from "zod";
 import { duration, durationMs } from "./duration.ts";
@@ -42,8 +42,8 @@ const retry = strictObject({
 const lifetimeType = z.enum(["Permanent", "Session"]).optional();
 
 /**
- * `SessionPersistence` of the experimental channel, with the fields of Gateway API 1.7 and of earlier versions. It is read so
- * that the status reports it as unsupported.
+ * `SessionPersistence` of the experimental channel, with the fields of Gateway API 1.7 and of earlier versions. It is
+ * read so that the status reports it as unsupported.
  */
 export const sessionPersistence = strictObject({
   sessionName: anyText.optional(),

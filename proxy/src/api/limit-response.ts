@@ -1,6 +1,6 @@
 /**
- * `headers` and `denied` of `spec.traffic.rateLimit`: what responses show of the limits of a policy. The parser accepts and
- * rejects the same values as the CRD.
+ * `headers` and `denied` of `spec.traffic.rateLimit`: what responses show of the limits of a policy. The parser accepts
+ * and rejects the same values as the CRD.
  */
 import * as z from "zod";
 import { leaf, list, publishRules, strictObject, text } from "./schema.ts";

@@ -112,8 +112,8 @@ function identify(kind: string, value: FieldMap): ResourceKey | undefined {
 }
 
 /**
- * Returns the value without null fields, or itself if it has none: an object may have thousands of fields. Null items of
- * lists stay and are rejected by the schema.
+ * Returns the value without null fields, or itself if it has none: an object may have thousands of fields. Null items
+ * of lists stay and are rejected by the schema.
  */
 function withoutNulls(value: unknown): unknown {
   return hasNullField(value) ? copyWithoutNulls(value) : value;

@@ -1,10 +1,10 @@
 /**
- * Reads documents of plain YAML, such as nearly all manifests are, many times as fast as `yaml-text.ts`, but without the
- * locations of their fields. What is not plain gets no value here.
+ * Reads documents of plain YAML, such as nearly all manifests are, many times as fast as `yaml-text.ts`, but without
+ * the locations of their fields. What is not plain gets no value here.
  *
- * A document is plain if both libraries read it in the same way and without an error: no anchors, aliases, tags, explicit
- * keys, directives, tabs or unusual characters; keys are short, different and texts; it is not nested deeply. Plain scalars are
- * resolved by the tags of the `yaml` package. A test compares both readers
+ * A document is plain if both libraries read it in the same way and without an error: no anchors, aliases, tags,
+ * explicit keys, directives, tabs or unusual characters; keys are short, different and texts; it is not nested deeply.
+ * Plain scalars are resolved by the tags of the `yaml` package. A test compares both readers
  * (`test/hardening/differential/plain-yaml.test.ts`).
  */
 import { type Event, EVENT_ID, getScalarValue, parseEvents, SCALAR_STYLE } from "js-yaml";

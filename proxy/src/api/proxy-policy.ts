@@ -1,6 +1,6 @@
 /**
- * ProxyPolicy (gatewayproxy.dev/v1alpha1): limits on the traffic of routes and Gateways. The parser accepts and rejects the same
- * objects as the CRD.
+ * ProxyPolicy (gatewayproxy.dev/v1alpha1): limits on the traffic of routes and Gateways. The parser accepts and rejects
+ * the same objects as the CRD.
  */
 import { calendarUnits, isTimeZone } from "@gatewayproxy/runtime/calendar";
 import { microUnitsOf } from "@gatewayproxy/runtime/money";
@@ -520,8 +520,8 @@ export interface ProxyPolicy extends Immutable<z.output<typeof proxyPolicySchema
    */
   readonly isRejected?: true;
   /**
-   * Set on a rejected policy with an `authentication`: its targets stay closed, whatever `--refused-policies` says, since
-   * they would be open to anyone.
+   * Set on a rejected policy with an `authentication`: its targets stay closed, whatever `--refused-policies` says,
+   * since they would be open to anyone.
    */
   readonly hasUnreadableAuthentication?: true;
 }

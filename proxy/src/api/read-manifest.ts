@@ -40,8 +40,8 @@ export type ManifestEntry =
 type ResourceEntry = Extract<ManifestEntry, { readonly kind: "resource" }>;
 
 /**
- * The texts of valid documents of one object, and what was read; undefined for a kind that the gateway does not read. A list, since
- * most files are never read again.
+ * The texts of valid documents of one object, and what was read; undefined for a kind that the gateway does not read. A
+ * list, since most files are never read again.
  */
 export type KnownObjects = readonly (readonly [text: string, entry: ResourceEntry | undefined])[];
 

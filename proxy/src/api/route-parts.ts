@@ -1,4 +1,6 @@
-/** The fields that routes of all kinds have in common (Gateway API `CommonRouteSpec`, and the rules of a list of rules). */
+/**
+ * The fields that routes of all kinds have in common (Gateway API `CommonRouteSpec`, and the rules of a list of rules).
+ */
 import type * as z from "zod";
 import { gatewayGroup } from "./names.ts";
 import { group, kindName, list, namespaceName, portNumber, sectionName, strictObject, targetName } from "./schema.ts";

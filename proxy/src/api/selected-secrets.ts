@@ -1,7 +1,7 @@
 /**
- * `status.selectedSecrets` of a ProxyPolicy: the names of the Secrets that its selector selects. The controller writes it, so
- * that proxies need no permission to list Secrets. A wrong name has no effect: a proxy may read only what its Role names,
- * and uses a Secret only if it has the labels of the selector.
+ * `status.selectedSecrets` of a ProxyPolicy: the names of the Secrets that its selector selects. The controller writes
+ * it, so that proxies need no permission to list Secrets. A wrong name has no effect: a proxy may read only what its
+ * Role names, and uses a Secret only if it has the labels of the selector.
  */
 import * as z from "zod";
 import { objectName } from "./schema.ts";

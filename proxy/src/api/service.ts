@@ -4,7 +4,9 @@ import { labelsOf, namespacedMetadata } from "./metadata.ts";
 import { gatewayNameLabel } from "./names.ts";
 import { anyText, firstOf, type Immutable, portNumber, textMap } from "./schema.ts";
 
-/** Ports that are read. The API server accepts 65,535 of each protocol, and each process keeps those of all Services. */
+/**
+ * Ports that are read. The API server accepts 65,535 of each protocol, and each process keeps those of all Services.
+ */
 export const maxServicePorts = 1_024;
 
 /** Labels of a selector that are read: a pod has few, and it must have all of them. */

@@ -67,7 +67,10 @@ export type ListenerSetCondition = ConditionsOf<{
     | "NotAllowed"
     | "ParentNotAccepted"
     | "ListenersNotValid"
-    /** Specific to this gateway: the ListenerSets of a namespace exceed its share of what the proxies of the Gateway serve. */
+    /**
+     * Specific to this gateway: the ListenerSets of a namespace exceed its share of what the proxies of the Gateway
+     * serve.
+     */
     | "TooManyListeners"
     /** Specific to this gateway: they exceed its share of what the controller validates for all Gateways. */
     | "TooManyListenersInAll";
@@ -116,7 +119,10 @@ export type NotAcceptedReason =
   | "NotAllowedByListeners"
   | "NoMatchingListenerHostname"
   | "NoMatchingParent"
-  /** Specific to this gateway: the listener has a route of the other kind for some of the host names (GRPCRoute, HTTPRoute). */
+  /**
+   * Specific to this gateway: the listener has a route of the other kind for some of the host names (GRPCRoute,
+   * HTTPRoute).
+   */
   | "RouteKindConflict"
   /**
    * Specific to this gateway: the routes of a namespace attach to more listeners than the namespace's share of what the
@@ -179,7 +185,10 @@ export type BackendTlsCondition = ConditionsOf<{
 /** Conditions of a ProxyPolicy at one target. */
 export type PolicyCondition = ConditionsOf<{
   Accepted: "Valid" | "PartiallyValid" | "Invalid";
-  /** Shadowed: no request can reach the target. NotApplicable: the policy limits requests, and the target has connections, or the reverse. */
+  /**
+   * Shadowed: no request can reach the target. NotApplicable: the policy limits requests, and the target has
+   * connections, or the reverse.
+   */
   Attached: "Attached" | "TargetNotFound" | "Pending" | "TooManyLimits" | "Shadowed" | "NotApplicable";
   /** Present only when true: counters of windows of days or longer end with the proxy. */
   VolatileCounters: "NoStateDirectory";

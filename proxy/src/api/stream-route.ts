@@ -1,6 +1,6 @@
 /**
- * TLSRoute, TCPRoute and UDPRoute (Gateway API v1.7, standard channel, with the earlier versions of the experimental channel):
- * relay connections of the listeners of their parents, or datagrams, to backends.
+ * TLSRoute, TCPRoute and UDPRoute (Gateway API v1.7, standard channel, with the earlier versions of the experimental
+ * channel): relay connections of the listeners of their parents, or datagrams, to backends.
  */
 import { isIP } from "node:net";
 import * as z from "zod";

@@ -1,6 +1,6 @@
 /**
- * The file of the access log, in the main thread: one writer for the lines of all workers, so that no line splits another.
- * It is opened again when a program that rotates logs has moved it.
+ * The file of the access log, in the main thread: one writer for the lines of all workers, so that no line splits
+ * another. It is opened again when a program that rotates logs has moved it.
  */
 import { type FileHandle, open } from "node:fs/promises";
 import type { Clock } from "@gatewayproxy/runtime/clock";

@@ -382,7 +382,10 @@ function translationSettings({
   };
 }
 
-/** Translates resources. A snapshot that violates an invariant is an error, so that the object that causes it is omitted. */
+/**
+ * Translates resources. A snapshot that violates an invariant is an error, so that the object that causes it is
+ * omitted.
+ */
 function* translateAsserted(resources: ResourceSet, options: TranslateOptions): Steps<Translation> {
   const translation = yield* translateInSteps(resources, options);
   yield* assertSnapshot(translation);

@@ -1,6 +1,7 @@
 /**
- * The file of saved counters: a block with the secret of their fingerprints, then blocks of records (saved-slots.ts), each after
- * the moment at which they were copied. It has no values of keys, but with its secret, a guessed value can be verified.
+ * The file of saved counters: a block with the secret of their fingerprints, then blocks of records (saved-slots.ts),
+ * each after the moment at which they were copied. It has no values of keys, but with its secret, a guessed value can
+ * be verified.
  */
 import { endianness } from "node:os";
 import { BlockFile, type FileEnd } from "@gatewayproxy/runtime/block-file";

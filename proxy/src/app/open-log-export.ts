@@ -6,7 +6,10 @@ import type { LineExporter } from "@gatewayproxy/runtime/log-exporter";
 import type { LogRecordSink } from "@gatewayproxy/runtime/log-record";
 import { attributeNames } from "../telemetry/access-log/attributes.ts";
 
-/** The module that logs problems of exports by OTLP. Its own lines are not exported, so that a failing export has no end. */
+/**
+ * The module that logs problems of exports by OTLP. Its own lines are not exported, so that a failing export has no
+ * end.
+ */
 const exportModule = "proxy::tracing";
 
 /** The receivers of what happens to the records of a thread. */

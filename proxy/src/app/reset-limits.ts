@@ -19,8 +19,8 @@ export interface ResetParts {
 }
 
 /**
- * Resets the named counters of this replica and logs who did it. Returns the error for a name that the configuration does not
- * have; nothing is reset then.
+ * Resets the named counters of this replica and logs who did it. Returns the error for a name that the configuration
+ * does not have; nothing is reset then.
  *
  * @param source Address of the operator; undefined on a Unix socket.
  */

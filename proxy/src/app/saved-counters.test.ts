@@ -1,4 +1,6 @@
-/** Counters over the end of a process: each "process" is memory of its own on the same directory, with simulated time. */
+/**
+ * Counters over the end of a process: each "process" is memory of its own on the same directory, with simulated time.
+ */
 import { execFile } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

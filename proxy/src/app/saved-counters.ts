@@ -1,9 +1,10 @@
 /**
- * Keeps the counters of long windows in a directory (`--state-dir`), so that they outlive the process. Changed counters are
- * appended to a file twice a second, so a process that is killed loses less than a second of charges. When the file has
- * outgrown its counters, a new one takes its place.
+ * Keeps the counters of long windows in a directory (`--state-dir`), so that they outlive the process. Changed counters
+ * are appended to a file twice a second, so a process that is killed loses less than a second of charges. When the file
+ * has outgrown its counters, a new one takes its place.
  *
- * Nothing here delays requests. While the directory cannot be written, the proxy serves as without one, and tries again.
+ * Nothing here delays requests. While the directory cannot be written, the proxy serves as without one, and tries
+ * again.
  */
 import { existsSync } from "node:fs";
 import { access, constants, copyFile, link, mkdir, rename, rm, unlink } from "node:fs/promises";
@@ -57,7 +58,9 @@ export interface SaveState {
 /** Time between two saves: with the duration of a save less than a second. */
 const periodMs = 500;
 
-/** Time after a save at which counters are saved that another thread had locked, so that they do not wait for a period. */
+/**
+ * Time after a save at which counters are saved that another thread had locked, so that they do not wait for a period.
+ */
 const lockedRetryMs = 50;
 
 /** A file may be this many times as large as it was when it was new, and at least `minGrownBytes`. */
@@ -103,8 +106,8 @@ export class SavedCounters {
   }
 
   /**
-   * Locks the directory and reads its file. A file that is not of this program, or not whole, is put aside beside it, as far as
-   * it is not valid. Fails if another process uses the directory, or if it cannot be used.
+   * Locks the directory and reads its file. A file that is not of this program, or not whole, is put aside beside it,
+   * as far as it is not valid. Fails if another process uses the directory, or if it cannot be used.
    */
   static async open(options: SavedCountersOptions): Promise<Result<SavedCounters>> {
     const { directory } = options;

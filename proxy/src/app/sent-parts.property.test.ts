@@ -1,4 +1,7 @@
-/** A worker that adds and removes what `SentParts` says has the parts of the last snapshot, whatever groups the snapshots share. */
+/**
+ * A worker that adds and removes what `SentParts` says has the parts of the last snapshot, whatever groups the
+ * snapshots share.
+ */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { batchesOf, SentParts } from "./sent-parts.ts";

@@ -1,4 +1,7 @@
-/** The parts of snapshots that a worker has: what to send to it, and what it can forget, with each snapshot (`snapshot-parts.ts`). */
+/**
+ * The parts of snapshots that a worker has: what to send to it, and what it can forget, with each snapshot
+ * (`snapshot-parts.ts`).
+ */
 import type { PartBatch, PartGroup, PartKey } from "./snapshot-parts.ts";
 
 /** The difference between two snapshots in parts. */

@@ -57,8 +57,8 @@ export interface PackedSnapshot {
 export type PartBatch = readonly (readonly [PartKey, string])[];
 
 /**
- * A page or another part of the frame, after all parts to which it refers. It is the same list in the next snapshot if nothing in
- * it has changed. Several groups can have a part.
+ * A page or another part of the frame, after all parts to which it refers. It is the same list in the next snapshot if
+ * nothing in it has changed. Several groups can have a part.
  */
 export type PartGroup = PartBatch;
 
@@ -206,7 +206,10 @@ const plainPart = memoised((value: object) => partOf(value));
 /** The parts of texts, which may be in many lists. */
 const textsPart = memoised((texts: readonly string[]) => listPart(texts.map(textPart)));
 
-/** The parts of texts for as long as something refers to them. Thousands of policies may each have a list of the same text. */
+/**
+ * The parts of texts for as long as something refers to them. Thousands of policies may each have a list of the same
+ * text.
+ */
 const textParts = new Map<string, WeakRef<Part>>();
 const collectedTexts = new FinalizationRegistry<string>((text) => {
   if (textParts.get(text)?.deref() === undefined) textParts.delete(text);

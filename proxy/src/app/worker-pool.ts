@@ -63,7 +63,9 @@ export interface WorkerPoolOptions {
   readonly unclaimedWatches: () => readonly SentWatch[];
   /** Called with each event of a watched request. */
   readonly onTraced: (watch: number, event: TraceEvent | undefined) => void;
-  /** Writes lines to the file of the access log, and resolves with the number of lost ones; undefined without a file. */
+  /**
+   * Writes lines to the file of the access log, and resolves with the number of lost ones; undefined without a file.
+   */
   readonly appendAccessLines: ((lines: string) => Promise<number>) | undefined;
 }
 
@@ -194,7 +196,8 @@ export class WorkerPool {
   }
 
   /**
-   * Resolves when every worker has finished its requests in progress and ended. Aborting `signal` ends the workers at once.
+   * Resolves when every worker has finished its requests in progress and ended. Aborting `signal` ends the workers at
+   * once.
    *
    * @param withinMs after which relayed connections and sessions are closed; absent: at once.
    */
@@ -273,8 +276,8 @@ interface ThreadEvents {
 }
 
 /**
- * Maximum MiB of the young generation of a worker: three semi-spaces of V8. With V8's default, the memory of a loaded worker
- * is 4 to 33 MiB larger, and its CPU time is the same (`npm run bench`).
+ * Maximum MiB of the young generation of a worker: three semi-spaces of V8. With V8's default, the memory of a loaded
+ * worker is 4 to 33 MiB larger, and its CPU time is the same (`npm run bench`).
  */
 const youngGenerationMib = 24;
 

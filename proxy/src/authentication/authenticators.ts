@@ -1,6 +1,6 @@
 /**
- * The authentication of one worker. Verified tokens and the key sets of URLs outlive snapshots: an edit elsewhere neither
- * verifies a token again nor reads a key set again.
+ * The authentication of one worker. Verified tokens and the key sets of URLs outlive snapshots: an edit elsewhere
+ * neither verifies a token again nor reads a key set again.
  */
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";

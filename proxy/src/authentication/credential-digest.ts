@@ -7,8 +7,8 @@ export function sha256Of(text: string): string {
 }
 
 /**
- * Returns a function like `sha256Of` that computes the digest of the same text once: a bearer token may be an API key, too,
- * and several policies may read it.
+ * Returns a function like `sha256Of` that computes the digest of the same text once: a bearer token may be an API key,
+ * too, and several policies may read it.
  */
 export function digestOnce(): (text: string) => string {
   let last: { readonly text: string; readonly sha256: string } | undefined;

@@ -1,7 +1,7 @@
 /**
- * Reads JSON Web Key Sets (RFC 7517 §5) of identity providers: of texts that others write, so everything is bounded, and
- * only public keys for signatures are kept. Symmetric keys are left out, since anyone who can read a key set could sign
- * with them.
+ * Reads JSON Web Key Sets (RFC 7517 §5) of identity providers: of texts that others write, so everything is bounded,
+ * and only public keys for signatures are kept. Symmetric keys are left out, since anyone who can read a key set could
+ * sign with them.
  */
 import { createPublicKey, type KeyObject } from "node:crypto";
 import type { PublicJwk } from "../ir/authentication.ts";

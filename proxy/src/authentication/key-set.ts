@@ -11,8 +11,8 @@ export interface KeySet {
   /** Undefined while there are none: no token can be verified. */
   readonly keys: KeyIndex | undefined;
   /**
-   * Asks for newer keys, since a token names an unknown one, or there are none. Resolves when they have been read, or could
-   * not be. Undefined if keys are not read now: they do not change, or have been read a moment ago.
+   * Asks for newer keys, since a token names an unknown one, or there are none. Resolves when they have been read, or
+   * could not be. Undefined if keys are not read now: they do not change, or have been read a moment ago.
    */
   refresh(): Promise<void> | undefined;
 }
@@ -39,8 +39,8 @@ export class KeyIndex {
   }
 
   /**
-   * Returns the keys that may have signed a token: of its algorithm, and with its key id if it has one. `kid` is only ever
-   * compared; it is no path and no address.
+   * Returns the keys that may have signed a token: of its algorithm, and with its key id if it has one. `kid` is only
+   * ever compared; it is no path and no address.
    */
   candidates(algorithm: string, kid: string | undefined): readonly VerificationKey[] {
     const matching = this.#all.filter(([key]) => verifies(key, algorithm) && (kid === undefined || key.kid === kid));

@@ -1,6 +1,6 @@
 /**
- * A key set that is read from its URL, beside the requests that need it: at once, again every five minutes, after a failure
- * with growing waits, and when a token names an unknown key. The last valid keys stay in use whatever happens.
+ * A key set that is read from its URL, beside the requests that need it: at once, again every five minutes, after a
+ * failure with growing waits, and when a token names an unknown key. The last valid keys stay in use whatever happens.
  */
 import { isDeepStrictEqual } from "node:util";
 import { Backoff } from "@gatewayproxy/runtime/backoff";

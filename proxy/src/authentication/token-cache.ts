@@ -1,8 +1,8 @@
 /**
- * The results of verified tokens of one worker, by the hash of the token, so that a heap dump holds no token for longer than
- * its request. Two generations bound the memory: what the older one holds is dropped when the younger one is full, unless it
- * was used meanwhile. Tokens that are not accepted have generations of their own, so that a flood of them drops no valid
- * one.
+ * The results of verified tokens of one worker, by the hash of the token, so that a heap dump holds no token for longer
+ * than its request. Two generations bound the memory: what the older one holds is dropped when the younger one is full,
+ * unless it was used meanwhile. Tokens that are not accepted have generations of their own, so that a flood of them
+ * drops no valid one.
  */
 import type { CelInput } from "@bufbuild/cel";
 import type { TokenFault } from "./token.ts";
@@ -21,7 +21,9 @@ export interface CachedResult {
   readonly version: number;
 }
 
-/** Bounds of a generation: entries, and characters of the tokens, to which the memory of their claims is proportional. */
+/**
+ * Bounds of a generation: entries, and characters of the tokens, to which the memory of their claims is proportional.
+ */
 interface Bounds {
   readonly entries: number;
   readonly characters: number;

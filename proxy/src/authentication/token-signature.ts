@@ -1,6 +1,6 @@
 /**
- * Checks signatures of JSON Web Tokens (RFC 7515 §5.2) with `node:crypto`: quick ones at once, others on the threads of Node
- * (docs/adr/0051).
+ * Checks signatures of JSON Web Tokens (RFC 7515 §5.2) with `node:crypto`: quick ones at once, others on the threads of
+ * Node (docs/adr/0051).
  */
 import { constants, type KeyObject, type SignKeyObjectInput, verify } from "node:crypto";
 
@@ -32,8 +32,8 @@ const schemes: ReadonlyMap<string, Scheme> = new Map<string, Scheme>([
 const maxQuickRsaBits = 4_096;
 
 /**
- * Whether checks with a key take no longer than some 0.1 ms. To hand a check to another thread takes half of that on the
- * event loop.
+ * Whether checks with a key take no longer than some 0.1 ms. To hand a check to another thread takes half of that on
+ * the event loop.
  */
 export function isQuickKey({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): boolean {
   if (asymmetricKeyType === "rsa") return (asymmetricKeyDetails?.modulusLength ?? Infinity) <= maxQuickRsaBits;

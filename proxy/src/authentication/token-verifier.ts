@@ -106,7 +106,9 @@ export class TokenVerifier {
     );
   }
 
-  /** Returns the keys that may have signed a token; undefined if one is not known yet, is slow, or if there are many. */
+  /**
+   * Returns the keys that may have signed a token; undefined if one is not known yet, is slow, or if there are many.
+   */
   #quickKeysOf(token: UnverifiedToken): readonly VerificationKey[] | undefined {
     const found: VerificationKey[] = [];
     for (const { keys } of this.#keySetsOf(token)) {

@@ -1,6 +1,7 @@
 /**
- * The parts of a JSON Web Token before its verification (RFC 7515 §3.1). They decide which key may verify it, and reject
- * most forged tokens without the work of a signature check. Nothing else relies on them until the signature is checked.
+ * The parts of a JSON Web Token before its verification (RFC 7515 §3.1). They decide which key may verify it, and
+ * reject most forged tokens without the work of a signature check. Nothing else relies on them until the signature is
+ * checked.
  */
 import { tokenAlgorithms } from "./json-web-keys.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Bounds the signature checks of one worker. A client can send any number of different tokens, and each costs the work of a
- * check: a few run at a time, the rest waits in order, and a client with too many of them is turned away.
+ * Bounds the signature checks of one worker. A client can send any number of different tokens, and each costs the work
+ * of a check: a few run at a time, the rest waits in order, and a client with too many of them is turned away.
  */
 import { ConcurrencyLimit } from "@gatewayproxy/runtime/concurrency-limit";
 

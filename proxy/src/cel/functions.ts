@@ -1,8 +1,9 @@
 /**
- * CEL functions that replace functions of the library. Most give the same results: those of the library are too slow for
- * texts that a client chooses, where `replace` copies the text at each occurrence, `size` makes a list of the characters, and
- * a macro builds its list as a chain of lists with one element each. Conversions of texts to numbers accept what CEL does:
- * those of the library read an empty text as 0, so that an empty header would be a cost or a limit of 0.
+ * CEL functions that replace functions of the library. Most give the same results: those of the library are too slow
+ * for texts that a client chooses, where `replace` copies the text at each occurrence, `size` makes a list of the
+ * characters, and a macro builds its list as a chain of lists with one element each. Conversions of texts to numbers
+ * accept what CEL does: those of the library read an empty text as 0, so that an empty header would be a cost or a
+ * limit of 0.
  */
 import {
   type CelFunc,

@@ -2,8 +2,8 @@
  * The identity of a client as expressions see it: the claims of a verified token, and the Secret that holds an API key.
  *
  * Each owner of policies sees the identities that it trusts. An expression of a policy on a Gateway sees only what the
- * policies of that Gateway verified, since the owner of a route could otherwise choose an issuer that signs any subject,
- * and so choose the counters of the Gateway.
+ * policies of that Gateway verified, since the owner of a route could otherwise choose an issuer that signs any
+ * subject, and so choose the counters of the Gateway.
  */
 import type { CelInput } from "@bufbuild/cel";
 import { mapOf } from "./jwt.ts";

@@ -22,7 +22,10 @@ export function unverifiedClaims(token: string | undefined): Map<string, CelInpu
   }
 }
 
-/** Converts the objects of a JSON value to maps, each once. A reviver of JSON.parse would be called for each string and number, too. */
+/**
+ * Converts the objects of a JSON value to maps, each once. A reviver of JSON.parse would be called for each string and
+ * number, too.
+ */
 export function mapOf(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(mapOf);

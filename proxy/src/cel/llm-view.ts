@@ -21,7 +21,10 @@ export interface LlmView {
   readonly reasoningTokens?: number | undefined;
   /** What the response cost, in micro-units of the currency. */
   readonly cost?: number | undefined;
-  /** What the request may use at most, for entries that reserve it; absent if it generates nothing. No expression reads it. */
+  /**
+   * What the request may use at most, for entries that reserve it; absent if it generates nothing. No expression reads
+   * it.
+   */
   readonly estimate?: EstimatedUsage | undefined;
   /** Whether the backend has a price for the model; absent if the request may cost nothing. No expression reads it. */
   readonly isPriced?: boolean | undefined;

@@ -36,7 +36,10 @@ export interface RequestView {
   readonly identities?: Identities | undefined;
   /** The known values of an LLM request and its response; absent until the request body has been read. */
   readonly llm?: LlmView;
-  /** Names and values of the response alternate. Names may be in any case, and repeat; absent until the end of the request. */
+  /**
+   * Names and values of the response alternate. Names may be in any case, and repeat; absent until the end of the
+   * request.
+   */
   readonly responseHeaders?: readonly string[];
   /** The fields of its line in the access log; absent until its end. */
   readonly log?: LogFields;

@@ -11,8 +11,8 @@ import type { RequestView } from "./request-view.ts";
 export const defaultIpv6PrefixLength = 64;
 
 /**
- * When a value is known: with the request head, after the request body has been read, after the response, at the end of the
- * request. Only the access log has expressions of the last phase.
+ * When a value is known: with the request head, after the request body has been read, after the response, at the end of
+ * the request. Only the access log has expressions of the last phase.
  */
 export type Phase = "head" | "body" | "response" | "end";
 
@@ -144,8 +144,8 @@ export function headerOf({ rawHeaders, authority }: RequestView, name: string): 
 }
 
 /**
- * The value of one header of the response, or undefined if it does not have it. `name` is in lower case. Values of a name
- * that repeats are joined (RFC 9110 §5.3).
+ * The value of one header of the response, or undefined if it does not have it. `name` is in lower case. Values of a
+ * name that repeats are joined (RFC 9110 §5.3).
  */
 export function responseHeaderOf({ responseHeaders: fields = [] }: RequestView, name: string): string | undefined {
   let joined: string | undefined;

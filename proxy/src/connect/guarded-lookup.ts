@@ -11,7 +11,9 @@ import { toError } from "@gatewayproxy/runtime/thrown-value";
 /** The `code` of the error of a connection that is not permitted. */
 export const forbiddenAddress = "ERR_FORBIDDEN_ADDRESS";
 
-/** Returns the error for an IP address that is not permitted. Returns undefined for a permitted address and for a name. */
+/**
+ * Returns the error for an IP address that is not permitted. Returns undefined for a permitted address and for a name.
+ */
 export function findForbidden(guard: AddressGuard, host: string, port: number): Error | undefined {
   const reason = isIP(host) === 0 ? undefined : guard.denialReason(host, port);
   return reason === undefined ? undefined : forbiddenError(`${host} ${reason}`);

@@ -32,8 +32,8 @@ const tcpKeepAliveMs = 60_000;
 /**
  * Starts to connect. Errors and the end are events of the socket.
  *
- * @param onConnect called when the socket is connected, and its TLS handshake is done. Its parameter is the selected protocol;
- *   undefined without TLS, or if the server selected none.
+ * @param onConnect called when the socket is connected, and its TLS handshake is done. Its parameter is the selected
+ *   protocol; undefined without TLS, or if the server selected none.
  * @throws `Error` if the host is neither a name nor an address, or OpenSSL rejects the TLS settings.
  */
 export function openSocket(target: SocketTarget, onConnect: (protocol: string | undefined) => void): Socket {
@@ -62,7 +62,10 @@ export function openSocket(target: SocketTarget, onConnect: (protocol: string | 
   return socket;
 }
 
-/** Returns a host in the spelling of URLs, in which `127.1` and `2130706433` are the address 127.0.0.1 (WHATWG URL §3.5). */
+/**
+ * Returns a host in the spelling of URLs, in which `127.1` and `2130706433` are the address 127.0.0.1 (WHATWG URL
+ * §3.5).
+ */
 function canonicalHost(host: string): string {
   if (isIP(host) !== 0) return host;
   const url = `http://${host}`;

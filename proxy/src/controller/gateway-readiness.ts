@@ -1,6 +1,6 @@
 /**
- * Computes the addresses of a Gateway, whether a proxy is ready to serve it, and whether its proxies keep their counters,
- * from the state of the cluster. Pure.
+ * Computes the addresses of a Gateway, whether a proxy is ready to serve it, and whether its proxies keep their
+ * counters, from the state of the cluster. Pure.
  */
 import type { EndpointSlice } from "../api/endpoint-slice.ts";
 import type { Gateway } from "../api/gateway.ts";
@@ -33,7 +33,10 @@ export interface WorkloadErrors {
 /** The maximum of `GatewayStatus.addresses` in the CRD. */
 const maxAddresses = 16;
 
-/** The maximum of ready proxies that are counted: EndpointSlices that a user has written may have more endpoints than there are pods. */
+/**
+ * The maximum of ready proxies that are counted: EndpointSlices that a user has written may have more endpoints than
+ * there are pods.
+ */
 const maxPods = 1_000;
 
 /**

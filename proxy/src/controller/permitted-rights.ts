@@ -18,9 +18,9 @@ export type MayRead = (object: NamedObject) => boolean;
 export type MaximumRights = (gateway: Gateway) => Steps<MayRead>;
 
 /**
- * Returns the maximum rights of any Gateway of the resources. A Secret or ConfigMap is permitted if it is in the Gateway's
- * namespace, if a ReferenceGrant lets the Gateway refer to it, or if a ListenerSet, route or policy that names the Gateway
- * refers to it.
+ * Returns the maximum rights of any Gateway of the resources. A Secret or ConfigMap is permitted if it is in the
+ * Gateway's namespace, if a ReferenceGrant lets the Gateway refer to it, or if a ListenerSet, route or policy that
+ * names the Gateway refers to it.
  */
 export function maximumRights(resources: ResourceSet, scopeOf: ScopeOf): MaximumRights {
   const isPermitted: IsPermitted = referencePermissions(resources.ReferenceGrant);

@@ -26,8 +26,8 @@ function isReused(first: PlanInput, second: PlanInput): boolean {
 }
 
 /**
- * A text of everything that a plan decides, with the names of its functions. Its Gateways are the objects themselves, of which no
- * status is read.
+ * A text of everything that a plan decides, with the names of its functions. Its Gateways are the objects themselves,
+ * of which no status is read.
  */
 function outcomeOf(objects: readonly Resource[]): string {
   const { gateways, ...outcome } = planOf(objects);
@@ -35,7 +35,10 @@ function outcomeOf(objects: readonly Resource[]): string {
   return inspect(all, { depth: Infinity, maxArrayLength: Infinity, maxStringLength: Infinity, sorted: true });
 }
 
-/** A change of an object: of its status, which only objects with a spec have, of its metadata, of its spec, or its removal. */
+/**
+ * A change of an object: of its status, which only objects with a spec have, of its metadata, of its spec, or its
+ * removal.
+ */
 const edit = fc.constantFrom<(object: Resource) => readonly Resource[]>(
   (object) => ["spec" in object ? ({ ...object, status: { conditions: [{ type: "Accepted" }] } } as Resource) : object],
   (object) => [{ ...object, metadata: { ...object.metadata, generation: 7 } } as Resource],

@@ -1,6 +1,7 @@
 /**
- * The objects from which a plan is computed. Most changes that a controller sees are statuses that it has written itself. A plan
- * does not depend on them, and what is computed of an object is kept as long as it is the same object (ADR 61). Pure.
+ * The objects from which a plan is computed. Most changes that a controller sees are statuses that it has written
+ * itself. A plan does not depend on them, and what is computed of an object is kept as long as it is the same object
+ * (ADR 61). Pure.
  */
 import { isDeepStrictEqual } from "node:util";
 import { differenceBetween, type ListChange } from "@gatewayproxy/runtime/lists";
@@ -21,9 +22,9 @@ export class PlanInputs {
   readonly #planned = new WeakMap<Resource, Resource>();
 
   /**
-   * Returns the input for a configuration: in place of an object that differs from the one of the last input only by its status, it
-   * has that one. Returns the last input itself if nothing else differs. A step for each object that has changed: to compare a large
-   * one takes milliseconds.
+   * Returns the input for a configuration: in place of an object that differs from the one of the last input only by
+   * its status, it has that one. Returns the last input itself if nothing else differs. A step for each object that has
+   * changed: to compare a large one takes milliseconds.
    */
   *next(configuration: PlanInput): Steps<PlanInput> {
     const { rejected, unreadable, crowded } = configuration;

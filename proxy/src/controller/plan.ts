@@ -1,6 +1,6 @@
 /**
- * Computes the desired state from resources: the objects of each Gateway and, with the observed state, every status. Pure.
- * The translation is the same as in the proxies, so a status reports what they serve.
+ * Computes the desired state from resources: the objects of each Gateway and, with the observed state, every status.
+ * Pure. The translation is the same as in the proxies, so a status reports what they serve.
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";

@@ -107,7 +107,10 @@ describe("a controller that starts while a Secret is malformed", () => {
     expect(JSON.stringify(planOf(mended, rememberedCredentials(mended)).statuses)).not.toContain("previous");
   });
 
-  /** A Gateway of a tenant. An option of its listener has a name of its author, which the status of the listener contains. */
+  /**
+   * A Gateway of a tenant. An option of its listener has a name of its author, which the status of the listener
+   * contains.
+   */
   const forgery = (grant = "", namespace = "tenant") => `${manifests(malformed)}---
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway

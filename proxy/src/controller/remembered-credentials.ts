@@ -1,7 +1,7 @@
 /**
- * What a controller that starts can know of credentials that became malformed before: the statuses that a previous leader
- * wrote say which previous content stays in force in the proxies. Without them the new leader would report listeners as
- * not programmed that are served. Pure.
+ * What a controller that starts can know of credentials that became malformed before: the statuses that a previous
+ * leader wrote say which previous content stays in force in the proxies. Without them the new leader would report
+ * listeners as not programmed that are served. Pure.
  */
 import type { Backend } from "../api/backend.ts";
 import type { BackendTlsPolicy } from "../api/backend-tls-policy.ts";
@@ -25,12 +25,12 @@ interface Remembered {
 }
 
 /**
- * Returns the credentials that stay in force by the statuses of Gateways, ListenerSets, BackendTLSPolicies, Backends and
- * ProxyPolicies. Their values are unknown, so they are of use for statuses only. An object that is younger than the
+ * Returns the credentials that stay in force by the statuses of Gateways, ListenerSets, BackendTLSPolicies, Backends
+ * and ProxyPolicies. Their values are unknown, so they are of use for statuses only. An object that is younger than the
  * statement is another object of the same name.
  *
- * Messages contain texts of the author of an object, such as keys of options. A status therefore says nothing of objects in
- * other namespaces but of those to which its object may refer, and does.
+ * Messages contain texts of the author of an object, such as keys of options. A status therefore says nothing of
+ * objects in other namespaces but of those to which its object may refer, and does.
  */
 export function rememberedCredentials(resources: ResourceSet): ValidCredentials {
   const { Gateway, ListenerSet, BackendTLSPolicy, Backend, ProxyPolicy, Secret, ConfigMap } = resources;

@@ -10,7 +10,9 @@ import type { DefinedKind, Definitions } from "./definitions.ts";
 interface Feature {
   readonly name: string;
   readonly kind: DefinedKind;
-  /** The path of a field below `spec`, in items of lists too; undefined if each version of the kind has what it needs. */
+  /**
+   * The path of a field below `spec`, in items of lists too; undefined if each version of the kind has what it needs.
+   */
   readonly field?: string;
   /** A value that the field must accept. */
   readonly value?: number | string;
@@ -84,8 +86,8 @@ const features: readonly Feature[] = [
 export const supportedFeatures: readonly string[] = features.map(({ name }) => name);
 
 /**
- * Returns the features that the definitions of a cluster permit, sorted. Of a cluster whose definitions cannot be read, that
- * is all of them.
+ * Returns the features that the definitions of a cluster permit, sorted. Of a cluster whose definitions cannot be read,
+ * that is all of them.
  */
 export function permittedFeatures(definitions: Definitions): readonly string[] {
   if (definitions.size === 0) return supportedFeatures;

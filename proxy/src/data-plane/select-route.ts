@@ -17,8 +17,8 @@ import { otherReadings } from "../routing/normalize-path.ts";
 import type { PathRules } from "../routing/path-rules.ts";
 
 /**
- * `match` is undefined if no rule matches; `listener` is the one of the requested host, if any. `needsModel`: the rule depends on the
- * model of the request, which is to be read first.
+ * `match` is undefined if no rule matches; `listener` is the one of the requested host, if any. `needsModel`: the rule
+ * depends on the model of the request, which is to be read first.
  */
 export type RouteSelection =
   | { readonly kind: "needsModel"; readonly listener: Listener | undefined }
@@ -90,8 +90,8 @@ function readOtherwise(
 }
 
 /**
- * The rule of a request; `tooCostly` where finding it costs more than `budget` has, `needsModel` where it depends on the model and
- * the head has none.
+ * The rule of a request; `tooCostly` where finding it costs more than `budget` has, `needsModel` where it depends on
+ * the model and the head has none.
  */
 function findRule(
   routes: RouteIndex<Pipeline>,
@@ -108,8 +108,8 @@ function findRule(
 }
 
 /**
- * A preflight belongs to the request that it announces: where no rule with CORS takes the preflight itself, the one does
- * that takes the announced method, whatever model the announced request will name.
+ * A preflight belongs to the request that it announces: where no rule with CORS takes the preflight itself, the one
+ * does that takes the announced method, whatever model the announced request will name.
  */
 function findAffordable(
   routes: RouteIndex<Pipeline>,

@@ -33,15 +33,16 @@ export const loopNamePrefix = "gateway-proxy-";
 const mirrored = "mirrored";
 
 /**
- * The most Gateways that mirror a request, one after the other. Each multiplies the requests by its mirrors, and anyone may create
- * many Gateways.
+ * The most Gateways that mirror a request, one after the other. Each multiplies the requests by its mirrors, and anyone
+ * may create many Gateways.
  */
 const maxMirroringGateways = 2;
 
 /**
- * Whether a request with that field must not be mirrored again: a mirroring rule of the Gateway has forwarded or copied it, or
- * those of other Gateways have, one after the other. Each pass multiplies the requests, so such a request is rejected where it
- * would be mirrored again. It is never served without its copies, since any client can send the field.
+ * Whether a request with that field must not be mirrored again: a mirroring rule of the Gateway has forwarded or copied
+ * it, or those of other Gateways have, one after the other. Each pass multiplies the requests, so such a request is
+ * rejected where it would be mirrored again. It is never served without its copies, since any client can send the
+ * field.
  */
 export function isMirrored(field: string, name: string): boolean {
   if (field === "") return false;
@@ -51,8 +52,9 @@ export function isMirrored(field: string, name: string): boolean {
 }
 
 /**
- * Whether a request is a call of some Gateway to a rate limit service (`policy/ratelimit/global/grpc/marked-client.ts`). A rule that
- * would call a service for it rejects it, since a service that leads to a Gateway would multiply such calls.
+ * Whether a request is a call of some Gateway to a rate limit service
+ * (`policy/ratelimit/global/grpc/marked-client.ts`). A rule that would call a service for it rejects it, since a
+ * service that leads to a Gateway would multiply such calls.
  */
 export function isLimitCall(field: string): boolean {
   return membersNamed(field, "gateway-proxy").some((parameters) => hasParameter(parameters, "rate-limit"));

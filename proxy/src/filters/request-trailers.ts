@@ -1,7 +1,7 @@
 /**
- * Selects the trailers of a request that its backend gets (RFC 9110 §6.5). Some servers treat trailers as header fields. A
- * trailer is therefore dropped if a header field of its name means something to a proxy or a framework, was changed by the
- * gateway, or belongs to the client's connection.
+ * Selects the trailers of a request that its backend gets (RFC 9110 §6.5). Some servers treat trailers as header
+ * fields. A trailer is therefore dropped if a header field of its name means something to a proxy or a framework, was
+ * changed by the gateway, or belongs to the client's connection.
  */
 import type { FieldList } from "@gatewayproxy/http/ports";
 import type { HeaderEditor } from "./header-edits.ts";
@@ -22,8 +22,8 @@ export interface TrailerContext {
 }
 
 /**
- * Returns the trailers that the backend gets, with names in lower case. Over HTTP/1, they are those that the field `Trailer`
- * announces (RFC 9110 §6.6.2).
+ * Returns the trailers that the backend gets, with names in lower case. Over HTTP/1, they are those that the field
+ * `Trailer` announces (RFC 9110 §6.6.2).
  *
  * @param trailers as received: names and values alternate.
  */
@@ -72,8 +72,8 @@ function isOrdinary(name: string): boolean {
 }
 
 /**
- * Fields of the framing, the routing, the authentication, the conditions, the content format and the origin of a request
- * (RFC 9110 §6.5.1), with those that proxies and frameworks use.
+ * Fields of the framing, the routing, the authentication, the conditions, the content format and the origin of a
+ * request (RFC 9110 §6.5.1), with those that proxies and frameworks use.
  */
 const meaningful: ReadonlySet<string> = new Set([
   ...["content-encoding", "content-length", "content-range", "content-type", "expect", "host", "http2-settings"],

@@ -1,7 +1,7 @@
 /**
- * The invariants of a snapshot that its types do not express. A worker relies on them when it compiles a snapshot, where an
- * error would affect every listener of a port. `translate` keeps them; a violation is an error of this project, not of a
- * user.
+ * The invariants of a snapshot that its types do not express. A worker relies on them when it compiles a snapshot,
+ * where an error would affect every listener of a port. `translate` keeps them; a violation is an error of this
+ * project, not of a user.
  */
 import { memoisedInSteps } from "@gatewayproxy/runtime/memoised";
 import type { Steps } from "@gatewayproxy/runtime/steps";

@@ -1,4 +1,6 @@
-/** The states of endpoints and providers, for operators. Plain data, since that of an endpoint is sent between threads. */
+/**
+ * The states of endpoints and providers, for operators. Plain data, since that of an endpoint is sent between threads.
+ */
 import type { Backend } from "./snapshot.ts";
 
 /** The state of a provider in all workers, for operators. */

@@ -50,7 +50,9 @@ export interface GlobalDescriptor {
   readonly counts: "requests" | "tokens";
   /** At least one, in the order in which the service matches them. */
   readonly entries: readonly DescriptorExpression[];
-  /** CEL source of a condition; the descriptor applies to a request unless its value is false. Absent: to every request. */
+  /**
+   * CEL source of a condition; the descriptor applies to a request unless its value is false. Absent: to every request.
+   */
   readonly when?: string;
   /** CEL source of the units to count. Absent: 1 for a request, all tokens of a response. */
   readonly cost?: string;

@@ -13,15 +13,20 @@ export const defaultHeaderFamilies: readonly HeaderFamily[] = ["XRateLimit"];
 /** The response to a request that a policy denies. */
 export interface DeniedResponse {
   /**
-   * The form of the body. `Text`: plain text. `Problem`: a problem (RFC 9457). `Provider`: the error object of the API that
-   * the client uses, or a problem if that is unknown.
+   * The form of the body. `Text`: plain text. `Problem`: a problem (RFC 9457). `Provider`: the error object of the API
+   * that the client uses, or a problem if that is unknown.
    */
   readonly format: "Text" | "Problem" | "Provider";
   /** 400 to 599; absent: 429. */
   readonly status?: number;
-  /** The text of the body, of the problem's `detail`, or of the error's message. Absent: a text of the gateway or service. */
+  /**
+   * The text of the body, of the problem's `detail`, or of the error's message. Absent: a text of the gateway or
+   * service.
+   */
   readonly body?: string;
-  /** Further fields, as alternating names in lower case and values. They replace those of the format and of a service. */
+  /**
+   * Further fields, as alternating names in lower case and values. They replace those of the format and of a service.
+   */
   readonly headers?: readonly string[];
 }
 

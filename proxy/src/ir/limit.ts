@@ -6,8 +6,8 @@ import type { UsageChunk } from "./usage.ts";
 export interface LocalLimit extends LimitResponses {
   /**
    * Identity of the counter: policy, target, unit and amount (`default/chat HTTPRoute/default/chat requests
-   * 10/Minutes+5`), long parts as digests. It is equal in every rule that shares the counter, and unaffected by edits elsewhere, so the
-   * counter survives them.
+   * 10/Minutes+5`), long parts as digests. It is equal in every rule that shares the counter, and unaffected by edits
+   * elsewhere, so the counter survives them.
    */
   readonly counter: string;
   /** `namespace/name` of the ProxyPolicy. */
@@ -19,13 +19,16 @@ export interface LocalLimit extends LimitResponses {
   /** `HTTPRoute/namespace/name` or `Gateway/namespace/name`, with `#section` where the policy names one. */
   readonly target: string;
   /**
-   * `concurrent`: the requests in progress. `connections`: the open connections, or UDP sessions, of stream routes. Their
-   * numbers have no window. `spend`: the cost of responses in micro-units.
+   * `concurrent`: the requests in progress. `connections`: the open connections, or UDP sessions, of stream routes.
+   * Their numbers have no window. `spend`: the cost of responses in micro-units.
    */
   readonly counts: "requests" | "tokens" | "concurrent" | "connections" | "spend";
   /** Only for `spend`: requests for models without a price are allowed, and cost nothing. Absent: they are denied. */
   readonly allowsUnpriced?: true;
-  /** Only for `tokens` and `spend`: a request holds an estimate of its cost until its response is charged. Absent: it holds nothing. */
+  /**
+   * Only for `tokens` and `spend`: a request holds an estimate of its cost until its response is charged. Absent: it
+   * holds nothing.
+   */
   readonly reserves?: true;
   /** The amount per window, or at once for `concurrent` and `connections`; at least 1. */
   readonly amount: number;
@@ -51,18 +54,18 @@ export interface LocalLimit extends LimitResponses {
   /** CEL source of the amount, instead of `amount`, which applies where it gives none. `burst` is 0 with it. */
   readonly amountFrom?: string;
   /**
-   * CEL source of the units that a request costs, or that a response costs where tokens are counted. Absent: `units`, or
-   * all tokens.
+   * CEL source of the units that a request costs, or that a response costs where tokens are counted. Absent: `units`,
+   * or all tokens.
    */
   readonly cost?: string;
   /**
-   * The name of the counter that all entries of this bucket in the namespace share, also with other amounts and keys; one
-   * counter per value of the key. Absent: the counter is the entry's own. `burst` is 0 with it.
+   * The name of the counter that all entries of this bucket in the namespace share, also with other amounts and keys;
+   * one counter per value of the key. Absent: the counter is the entry's own. `burst` is 0 with it.
    */
   readonly bucket?: string;
   /**
-   * The replicas that share the limit, at least 1: `amount` is the share of one, and an amount by `amountFrom` is divided.
-   * Absent: each replica has the whole limit.
+   * The replicas that share the limit, at least 1: `amount` is the share of one, and an amount by `amountFrom` is
+   * divided. Absent: each replica has the whole limit.
    */
   readonly replicas?: number;
   /** `Shadow` counts and reports, but denies nothing. */
@@ -74,8 +77,9 @@ export interface LocalLimit extends LimitResponses {
 }
 
 /**
- * Returns the largest amount of spend in micro-units: 15 digits, the most that an integer of a structured field has (RFC 9651
- * §3.3.1), and a ninth of what a counter adds up exactly. The parts of sliding windows are counted by 32 bits.
+ * Returns the largest amount of spend in micro-units: 15 digits, the most that an integer of a structured field has
+ * (RFC 9651 §3.3.1), and a ninth of what a counter adds up exactly. The parts of sliding windows are counted by 32
+ * bits.
  */
 export function maxSpend(window: "Fixed" | LimitWindow["kind"] = "Fixed"): number {
   return window === "Sliding" ? 2 ** 32 - 1 : 999_999_999_999_999;
@@ -111,8 +115,8 @@ export const defaultRefundOn: readonly RefundCause[] = ["ConnectFailure", "Overl
 export interface LimitDecision {
   readonly limit: LocalLimit;
   /**
-   * `shadowDenied`: would have been denied, but the entry's mode is Shadow. `notApplied`: the entry's `when` is false for
-   * the request.
+   * `shadowDenied`: would have been denied, but the entry's mode is Shadow. `notApplied`: the entry's `when` is false
+   * for the request.
    */
   readonly outcome: "allowed" | "denied" | "shadowDenied" | "notApplied";
 }

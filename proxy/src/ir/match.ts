@@ -17,8 +17,8 @@ export type PathMatch =
   /** By path segment: `/foo` matches `/foo` and `/foo/bar`, never `/foobar`. No trailing slash, except `/` itself. */
   | { readonly kind: "PathPrefix"; readonly value: string }
   /**
-   * RE2 syntax; the whole path must match. It has precedence over prefixes, except with `yieldsToPrefixes`: then only over the
-   * prefix `/`.
+   * RE2 syntax; the whole path must match. It has precedence over prefixes, except with `yieldsToPrefixes`: then only
+   * over the prefix `/`.
    */
   | { readonly kind: "RegularExpression"; readonly value: string; readonly yieldsToPrefixes?: true };
 

@@ -35,9 +35,9 @@ export interface Bind {
   /** Listeners of HTTP requests; empty where `transport` is UDP or a TCP listener has the port. */
   readonly listeners: readonly Listener[];
   /**
-   * Listeners whose connections, or with UDP sessions, are relayed without being read. TLS listeners may share the port with
-   * HTTPS listeners: the server name of a connection decides. A TCP or UDP listener has the port alone. Absent where there
-   * are none.
+   * Listeners whose connections, or with UDP sessions, are relayed without being read. TLS listeners may share the port
+   * with HTTPS listeners: the server name of a connection decides. A TCP or UDP listener has the port alone. Absent
+   * where there are none.
    */
   readonly streams?: readonly StreamListener[];
 }
@@ -49,7 +49,10 @@ export interface StreamListener {
   readonly gateway: ObjectName;
   readonly name: string;
   readonly protocol: "TLS" | "TCP" | "UDP";
-  /** Only where `protocol` is TLS: the gateway ends TLS and relays plain text. Absent: the bytes of TLS are relayed (Passthrough). */
+  /**
+   * Only where `protocol` is TLS: the gateway ends TLS and relays plain text. Absent: the bytes of TLS are relayed
+   * (Passthrough).
+   */
   readonly tls?: ListenerTls;
   /** Only where `protocol` is TLS: as `Listener.hostname`. */
   readonly hostname?: string;
@@ -61,7 +64,10 @@ export interface StreamListener {
 export interface StreamRoute extends ObjectName {
   /** `TLSRoute/namespace/name`, `TCPRoute/namespace/name` or `UDPRoute/namespace/name`. */
   readonly key: string;
-  /** Of a TLSRoute, at least one: those that overlap with the host name of the listener; lower case. Empty for other kinds. */
+  /**
+   * Of a TLSRoute, at least one: those that overlap with the host name of the listener; lower case. Empty for other
+   * kinds.
+   */
   readonly hostnames: readonly string[];
   /** RFC 3339; the first tie-breaker between routes. Absent sorts last. */
   readonly creationTimestamp?: string;
@@ -69,7 +75,10 @@ export interface StreamRoute extends ObjectName {
   readonly rule: string;
   /** Without filters. Empty, or all invalid: connections are closed, and datagrams are dropped. */
   readonly backendRefs: readonly BackendRef[];
-  /** Limits on connections (`counts` is `connections`) of the rule, the route, the listener and the Gateway, in that order. */
+  /**
+   * Limits on connections (`counts` is `connections`) of the rule, the route, the listener and the Gateway, in that
+   * order.
+   */
   readonly limits: readonly LocalLimit[];
   /** As `RouteRule.refusedPolicies`: connections are closed. */
   readonly refusedPolicies?: readonly string[];
@@ -168,8 +177,8 @@ export interface RouteRule {
   /** Absent: only a request that never reached the backend, or is safe to repeat, is sent to one more endpoint. */
   readonly retry?: RetryPolicy;
   /**
-   * Authentication of the Gateway, the listener, the route and the rule, in that order; each must accept a request. Absent
-   * where there is none.
+   * Authentication of the Gateway, the listener, the route and the rule, in that order; each must accept a request.
+   * Absent where there is none.
    */
   readonly authentication?: readonly Authentication[];
   /** All limits of the rule, the route, the listener and the Gateway, in that order. */
@@ -177,8 +186,8 @@ export interface RouteRule {
   /** Global limits in the same order; absent where there are none. */
   readonly globalLimits?: readonly GlobalLimit[];
   /**
-   * The first policies (`namespace/name`) that are invalid and close the rule, which responds with 503. Absent where there are
-   * none.
+   * The first policies (`namespace/name`) that are invalid and close the rule, which responds with 503. Absent where
+   * there are none.
    */
   readonly refusedPolicies?: readonly string[];
 }
@@ -213,8 +222,8 @@ export type BackendRef =
   | { readonly kind: "invalid"; readonly weight: number; readonly reason: string };
 
 /**
- * `Service/namespace/name:port`, `Backend/namespace/name` (both with ` over HTTP/2` for GRPCRoutes, ` over TCP` and ` over UDP` for
- * stream routes), or `address/host:port` of a rate limit service.
+ * `Service/namespace/name:port`, `Backend/namespace/name` (both with ` over HTTP/2` for GRPCRoutes, ` over TCP` and `
+ * over UDP` for stream routes), or `address/host:port` of a rate limit service.
  */
 export type BackendKey = string;
 
@@ -227,8 +236,8 @@ export interface Backend {
   /** Ready endpoints; where there is none the response is a 503. A host name represents all its addresses. */
   readonly endpoints: readonly Endpoint[];
   /**
-   * Absent: HTTP/1.1. HTTP/2 is used with prior knowledge, or agreed on by ALPN with TLS. `tcp` and `udp`: only stream routes
-   * refer to the backend, and no protocol is agreed on.
+   * Absent: HTTP/1.1. HTTP/2 is used with prior knowledge, or agreed on by ALPN with TLS. `tcp` and `udp`: only stream
+   * routes refer to the backend, and no protocol is agreed on.
    */
   readonly protocol?: "h2" | "tcp" | "udp";
   /** Absent: plain text. */

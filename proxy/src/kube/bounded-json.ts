@@ -1,6 +1,7 @@
 /**
- * Parses the JSON text of an object of the API server. Anyone may give an object maps with a hundred thousand members, such as
- * labels, which take V8 a tenth of a second to parse. A map keeps its first members, and what follows is left out before.
+ * Parses the JSON text of an object of the API server. Anyone may give an object maps with a hundred thousand members,
+ * such as labels, which take V8 a tenth of a second to parse. A map keeps its first members, and what follows is left
+ * out before.
  */
 
 /** Members of a map that are parsed. No object that is used has as many. */

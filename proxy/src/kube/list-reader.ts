@@ -1,6 +1,6 @@
 /**
- * Reads a list of the API server object by object, while it is received: a page has a hundred objects of up to 1.5 MiB, which
- * are too much for one turn of the event loop, and for the memory of a controller.
+ * Reads a list of the API server object by object, while it is received: a page has a hundred objects of up to 1.5 MiB,
+ * which are too much for one turn of the event loop, and for the memory of a controller.
  */
 
 import { parseBounded } from "./bounded-json.ts";

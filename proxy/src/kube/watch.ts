@@ -64,8 +64,8 @@ export interface ObjectWatch<T> {
   readonly values: readonly T[];
   readonly state: WatchState;
   /**
-   * Whether the last request failed, so that the objects may be out of date. A kind that the API server does not know is
-   * no failure.
+   * Whether the last request failed, so that the objects may be out of date. A kind that the API server does not know
+   * is no failure.
    */
   readonly isFailing: boolean;
   /** Stops the watch; `onChange` is not called afterwards. */
@@ -100,8 +100,8 @@ const shortWatchMs = 5_000;
 const watchSeconds = { min: 240, spread: 120 };
 
 /**
- * A watch without an event for this time starts again from the last version, since it may deliver nothing any more. API servers
- * send a bookmark about once a minute.
+ * A watch without an event for this time starts again from the last version, since it may deliver nothing any more. API
+ * servers send a bookmark about once a minute.
  */
 const silentWatchMs = 150_000;
 
@@ -112,8 +112,8 @@ const sliceMs = 5;
 const pageSize = "100";
 
 /**
- * The API server has an older state than it had: it was restored from a backup. It sends no events for a watch from a version that
- * it has not reached yet, and it may assign known versions to other contents.
+ * The API server has an older state than it had: it was restored from a backup. It sends no events for a watch from a
+ * version that it has not reached yet, and it may assign known versions to other contents.
  */
 class OlderState extends Error {
   constructor(version: string, known: string) {
@@ -260,8 +260,9 @@ class Reflector<T> implements ObjectWatch<T> {
   }
 
   /**
-   * Whether an API server responds: a load balancer whose API servers are away may respond with 404, too, and the objects must then
-   * stay. An API server responds to this path with its version, or with a status if that is forbidden.
+   * Whether an API server responds: a load balancer whose API servers are away may respond with 404, too, and the
+   * objects must then stay. An API server responds to this path with its version, or with a status if that is
+   * forbidden.
    */
   async #isApiServer(): Promise<boolean> {
     const request = this.#options.connection.requestJson({ path: "/version", signal: this.#ended.signal });
@@ -331,7 +332,9 @@ class Reflector<T> implements ObjectWatch<T> {
     }
   }
 
-  /** Reads the current version of the API server, after which a watch can be resumed. Throws `OlderState` if it cannot. */
+  /**
+   * Reads the current version of the API server, after which a watch can be resumed. Throws `OlderState` if it cannot.
+   */
   async #checkState(path: string): Promise<void> {
     const { connection, selector } = this.#options;
     const request = connection.requestJson({ path, query: { ...selector, limit: "1" }, signal: this.#ended.signal });
@@ -417,8 +420,8 @@ class Reflector<T> implements ObjectWatch<T> {
   }
 
   /**
-   * Makes the next attempt list and parse all objects again: an API server that was unreachable may have been restored from a
-   * backup with an older state, as `OlderState` says.
+   * Makes the next attempt list and parse all objects again: an API server that was unreachable may have been restored
+   * from a backup with an older state, as `OlderState` says.
    */
   #forgetVersions(): void {
     this.#version = undefined;
@@ -486,8 +489,8 @@ function versionOf({ metadata }: KubeObject): string | undefined {
 }
 
 /**
- * Whether a resource version is older than another one of the same collection. API servers of Kubernetes number them in the order
- * of the changes; of others nothing is known.
+ * Whether a resource version is older than another one of the same collection. API servers of Kubernetes number them in
+ * the order of the changes; of others nothing is known.
  */
 function isOlder(version: string, known: string): boolean {
   if (!wholeNumber.test(version) || !wholeNumber.test(known)) return false;

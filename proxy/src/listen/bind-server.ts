@@ -2,7 +2,8 @@
  * One listening socket and its connections. The protocol of a connection is determined once, at its beginning:
  *
  * 1. It reads a PROXY protocol header if a setting enables it.
- * 2. If the bind has TLS or TCP listeners, their receiver decides, by the server name of TLS, whether it relays the connection.
+ * 2. If the bind has TLS or TCP listeners, their receiver decides, by the server name of TLS, whether it relays the
+ *   connection.
  * 3. It performs a TLS handshake if the listeners have TLS.
  * 4. It speaks HTTP/1.1 or HTTP/2. ALPN decides under TLS, else the first bytes decide (RFC 9113 §3.4: an HTTP/2 client
  *    begins with `PRI * HTTP/2.0`).
@@ -74,8 +75,8 @@ export interface BindOptions extends RequestReceiver {
 /** Time for the first byte of a connection. The connection is closed after it. */
 const firstByteTimeoutMs = 60_000;
 /**
- * Time for a whole PROXY protocol header, and for the whole ClientHello of a connection that may be relayed. It is that of a
- * handshake.
+ * Time for a whole PROXY protocol header, and for the whole ClientHello of a connection that may be relayed. It is that
+ * of a handshake.
  */
 const headerTimeoutMs = 10_000;
 /**
@@ -139,7 +140,9 @@ export class BindServer {
   readonly #requests: ClientRequestOptions;
   /** By the accepted socket, below TLS. */
   readonly #sockets = new Map<Socket, ClientConnection>();
-  /** The connections with TLS, from the start of their handshakes, by the addresses and ports of both ends (`pairOf`). */
+  /**
+   * The connections with TLS, from the start of their handshakes, by the addresses and ports of both ends (`pairOf`).
+   */
   readonly #secured = new Map<string, SecuredConnection>();
   #tlsListeners: readonly TlsListener[] = [];
   #tls: TlsTermination | undefined;
@@ -206,8 +209,8 @@ export class BindServer {
   }
 
   /**
-   * Sets the receiver of new connections at TLS and TCP listeners. Undefined: all connections are HTTP. Throws, and changes
-   * nothing, if OpenSSL rejects the settings of a listener.
+   * Sets the receiver of new connections at TLS and TCP listeners. Undefined: all connections are HTTP. Throws, and
+   * changes nothing, if OpenSSL rejects the settings of a listener.
    */
   setStreams(receiver: StreamReceiver | undefined): void {
     const listeners = receiver?.terminated ?? [];
@@ -494,8 +497,8 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
 }
 
 /**
- * Returns the addresses and ports of both ends, which no other open connection has. The peer alone does not identify one: a client
- * may connect from one port to several addresses of the machine.
+ * Returns the addresses and ports of both ends, which no other open connection has. The peer alone does not identify
+ * one: a client may connect from one port to several addresses of the machine.
  */
 function pairOf(socket: Socket): string {
   return `${peerOf(socket)} ${socket.localAddress ?? ""} ${socket.localPort ?? ""}`;

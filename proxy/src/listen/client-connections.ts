@@ -1,17 +1,18 @@
 /**
- * Limits the memory of a worker that client connections and their requests use (`--max-client-memory`), and their sockets.
+ * Limits the memory of a worker that client connections and their requests use (`--max-client-memory`), and their
+ * sockets.
  *
  * Connections and requests have a budget each. A connection counts with the memory of an idle one, from accept to
  * close. A request counts with its own memory (`request-memory.ts`) from the moment that it is parsed until its stream
- * or response is closed, also if it is rejected. Incomplete request heads count too, and the bytes of relayed connections that
- * wait to be sent; a relayed connection counts with its connection to the backend. Requests may use the memory that
- * open connections do not use.
+ * or response is closed, also if it is rejected. Incomplete request heads count too, and the bytes of relayed
+ * connections that wait to be sent; a relayed connection counts with its connection to the backend. Requests may use
+ * the memory that open connections do not use.
  *
  * Below the budgets there is no limit per client address, because a load balancer or an office is one address. When the
  * budget for connections is used up, idle connections of the addresses with the most connections are closed, or their
  * newest ones if none is idle. The same happens when the sockets are used up. When the budget for requests is used up,
- * the addresses with the most memory are reduced to an equal level: first their idle connections are closed, which frees
- * memory for requests, then their requests are ended.
+ * the addresses with the most memory are reduced to an equal level: first their idle connections are closed, which
+ * frees memory for requests, then their requests are ended.
  */
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
@@ -87,8 +88,8 @@ const keptPart = 7 / 8;
 /**
  * Why a connection was closed. `idle`: no request was in progress. `newest`: no connection of the address was idle.
  * `head`: it held an incomplete head, pending requests, or rejected requests whose responses the client did not read.
- * `timeout`: a header block of HTTP/2 or a trailer section of HTTP/1 did not end in time. `stream`: it is relayed, and its bytes
- * waited to be sent.
+ * `timeout`: a header block of HTTP/2 or a trailer section of HTTP/1 did not end in time. `stream`: it is relayed, and
+ * its bytes waited to be sent.
  */
 export type ShedReason = "idle" | "newest" | "head" | "timeout" | "stream";
 
@@ -257,7 +258,9 @@ export class ClientConnections {
   /** Requests since the last count that their number caused. */
   #arrivals = 0;
   readonly #holders = new Map<string, Holder>();
-  /** All connections that may hold bytes, or an incomplete section. Thousands of idle connections are not among them. */
+  /**
+   * All connections that may hold bytes, or an incomplete section. Thousands of idle connections are not among them.
+   */
   readonly #watched = new Set<ClientConnection>();
   /** Holders by their units, to find the largest without a search. */
   readonly #byUnits: (Set<Holder> | undefined)[] = [];

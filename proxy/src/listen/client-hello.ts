@@ -1,8 +1,8 @@
 /**
- * Reads the first message of a TLS connection, the ClientHello (RFC 8446 §4.1.2, RFC 5246 §7.4.1.2), for its server name and
- * its protocols, without consuming it. It may be in several records, each in any number of packets. Unknown extensions are
- * skipped, so that values that clients send at random (GREASE, RFC 8701) are. With Encrypted Client Hello the name is that of
- * the outer message, which the client has chosen to be seen.
+ * Reads the first message of a TLS connection, the ClientHello (RFC 8446 §4.1.2, RFC 5246 §7.4.1.2), for its server
+ * name and its protocols, without consuming it. It may be in several records, each in any number of packets. Unknown
+ * extensions are skipped, so that values that clients send at random (GREASE, RFC 8701) are. With Encrypted Client
+ * Hello the name is that of the outer message, which the client has chosen to be seen.
  */
 import type { FirstBytes } from "./first-bytes.ts";
 import { serverNameOf } from "./server-name.ts";
@@ -38,7 +38,9 @@ const serverNameExtension = 0;
 const alpnExtension = 16;
 const hostNameType = 0;
 
-/** Reads the first bytes of a connection. Consumes none. Needs at most `maxHelloBytes`, and the headers of 64 records. */
+/**
+ * Reads the first bytes of a connection. Consumes none. Needs at most `maxHelloBytes`, and the headers of 64 records.
+ */
 export function readClientHello(bytes: Buffer): FirstBytes<ClientHello | NoClientHello> {
   const message = joinRecords(bytes);
   if (message === undefined) return undefined;
@@ -68,7 +70,8 @@ function joinRecords(bytes: Buffer): Buffer | NoClientHello | undefined {
       length = messageHeaderBytes + joined(parts).readUIntBE(1, 3);
       if (length > maxHelloBytes) return invalid(`a ClientHello of ${length} bytes`, true);
     }
-    // Bytes behind the message belong to the next one, which a client sends after our ServerHello, except for early data.
+    // Bytes behind the message belong to the next one, which a client sends after our ServerHello, except for early
+    // data.
     if (length !== undefined && held >= length) return joined(parts).subarray(0, length);
     if (part.length < recordLength) return undefined;
     at += recordHeaderBytes + recordLength;

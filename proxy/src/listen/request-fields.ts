@@ -6,7 +6,8 @@
  *   defined to have a single value is an error (RFC 9110 §5.3).
  * - Fields that `Connection` names are removed. They apply to the client's connection only and are not forwarded.
  * - Names that a CGI-style server could read as another field (`X_User` as `X-User`) are dropped or rejected.
- * - `x-gateway-model` is dropped: in matches it stands for the model that the body names, and a client must not choose another.
+ * - `x-gateway-model` is dropped: in matches it stands for the model that the body names, and a client must not choose
+ *   another.
  * - `Bearer` and `Basic` are spelled so, with one space (RFC 9110 §11.1: the scheme is case-insensitive).
  */
 import { joinedValue } from "../filters/header-edits.ts";

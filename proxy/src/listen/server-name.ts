@@ -4,9 +4,9 @@
 const maxLength = 255;
 
 /**
- * Returns the one spelling of a server name, in lower case and without the final dot; undefined if it is no name of DNS: it is empty
- * or too long, or has an empty label, a port, or other characters than letters, digits, `-` and `_`. Limits count by it, so that
- * a client that spells a name in many ways has one counter.
+ * Returns the one spelling of a server name, in lower case and without the final dot; undefined if it is no name of
+ * DNS: it is empty or too long, or has an empty label, a port, or other characters than letters, digits, `-` and `_`.
+ * Limits count by it, so that a client that spells a name in many ways has one counter.
  */
 export function serverNameOf(text: string): string | undefined {
   const name = text.endsWith(".") ? text.slice(0, -1) : text;

@@ -4,7 +4,9 @@ import type { ClientConnection } from "./client-connections.ts";
 import type { ClientHello, NoClientHello } from "./client-hello.ts";
 import type { TlsListener } from "./tls-termination.ts";
 
-/** A client connection of a bind with TLS or TCP listeners. Its socket is paused, and nothing of it has been consumed. */
+/**
+ * A client connection of a bind with TLS or TCP listeners. Its socket is paused, and nothing of it has been consumed.
+ */
 export interface AcceptedStream {
   readonly client: ClientConnection;
   /** As `Connection.sourceAddress`. */
@@ -33,8 +35,8 @@ export interface StreamReceiver {
   /** The TLS listeners of the bind at which TLS ends. */
   readonly terminated: readonly TlsListener[];
   /**
-   * Decides on a connection. It is served as HTTP, or its TLS is ended for the returned receiver, or this receiver has taken
-   * it.
+   * Decides on a connection. It is served as HTTP, or its TLS is ended for the returned receiver, or this receiver has
+   * taken it.
    */
   onStream(stream: AcceptedStream): "http" | SecuredStream | "taken";
 }

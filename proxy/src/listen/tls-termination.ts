@@ -210,8 +210,8 @@ const tls12Ciphers = [
 const tls13Ciphers = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 
 /**
- * Returns the server name as `serverNameOf`; empty for a client without SNI, for which Node passes `false` or nothing, despite its
- * types.
+ * Returns the server name as `serverNameOf`; empty for a client without SNI, for which Node passes `false` or nothing,
+ * despite its types.
  */
 function nameOf(serverName: unknown): string | undefined {
   return typeof serverName === "string" && serverName !== "" ? serverNameOf(serverName) : "";

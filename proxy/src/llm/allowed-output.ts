@@ -1,8 +1,8 @@
 /**
- * The output tokens that a request allows, by the members of the APIs: `max_tokens` (OpenAI, Anthropic), `max_completion_tokens`
- * (OpenAI chat completions), `max_output_tokens` (OpenAI responses), `generationConfig.maxOutputTokens` (Gemini),
- * `inferenceConfig.maxTokens` (Bedrock Converse), `max_gen_len` and `maxTokenCount` (Bedrock InvokeModel), and
- * `num_predict` (Ollama). `n`, `best_of` and `candidateCount` multiply them.
+ * The output tokens that a request allows, by the members of the APIs: `max_tokens` (OpenAI, Anthropic),
+ * `max_completion_tokens` (OpenAI chat completions), `max_output_tokens` (OpenAI responses),
+ * `generationConfig.maxOutputTokens` (Gemini), `inferenceConfig.maxTokens` (Bedrock Converse), `max_gen_len` and
+ * `maxTokenCount` (Bedrock InvokeModel), and `num_predict` (Ollama). `n`, `best_of` and `candidateCount` multiply them.
  */
 import type { JsonMember, JsonObject, MemberNames } from "./request-json.ts";
 import { maxTokens } from "./usage.ts";
@@ -22,8 +22,8 @@ export const allowedOutputNames: MemberNames = Object.fromEntries<readonly strin
 ]);
 
 /**
- * Returns the tokens for all choices together, at most 2^31 − 1; undefined if no member is a whole number above 0. Of several
- * the largest counts, since servers differ in which they use.
+ * Returns the tokens for all choices together, at most 2^31 − 1; undefined if no member is a whole number above 0. Of
+ * several the largest counts, since servers differ in which they use.
  *
  * @param object read with `allowedOutputNames`.
  */

@@ -18,8 +18,8 @@ export interface UnsignedRequest {
 const service = "bedrock";
 
 /**
- * Returns the header fields to send: those of the request, and the fields of the signature. The host, the path, the query and
- * the body are signed, and must not be changed afterwards.
+ * Returns the header fields to send: those of the request, and the fields of the signature. The host, the path, the
+ * query and the body are signed, and must not be changed afterwards.
  *
  * @param nowMs wall time, ms since the epoch: AWS accepts a difference of five minutes.
  */

@@ -69,8 +69,8 @@ export function readsStoredResponse({ method, path }: ProviderTarget, requestByt
 }
 
 /**
- * Whether the status says that a server has waited too long for another one: 504 of a gateway (RFC 9110 §15.6.5), or 524 of
- * Cloudflare. The model may have generated all the time.
+ * Whether the status says that a server has waited too long for another one: 504 of a gateway (RFC 9110 §15.6.5), or
+ * 524 of Cloudflare. The model may have generated all the time.
  */
 export function saysTimeout(status: number): boolean {
   return status === 504 || status === 524;

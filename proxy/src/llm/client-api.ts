@@ -1,6 +1,6 @@
 /**
- * The API that a client speaks, and what its provider would send: the error for a model, and the list of models. Clients read both
- * by the SDK of the provider.
+ * The API that a client speaks, and what its provider would send: the error for a model, and the list of models.
+ * Clients read both by the SDK of the provider.
  */
 import type { AiBackend } from "../ir/snapshot.ts";
 import { apiOf, type ProviderApi } from "./provider-api.ts";
@@ -49,8 +49,8 @@ const geminiModels = /\/v\d+(?:alpha|beta)\d*\/models(?:\/[^/]+)?\/?$/i;
 /**
  * Returns the error for the model of a request. It repeats nothing of the request.
  *
- * Sources: OpenAI "Error codes", Anthropic "Errors", Azure OpenAI `DeploymentNotFound`, Google AIP-193, Amazon Bedrock "Common
- * errors" with the error type in a field (AWS restJson1).
+ * Sources: OpenAI "Error codes", Anthropic "Errors", Azure OpenAI `DeploymentNotFound`, Google AIP-193, Amazon Bedrock
+ * "Common errors" with the error type in a field (AWS restJson1).
  */
 export function modelError(api: ClientApi, error: ModelError): JsonResponse {
   const isUnknown = error === "unknown";

@@ -2,9 +2,9 @@
  * Reads messages of Amazon's binary event streams (`application/vnd.amazon.eventstream`; Smithy 2.0, "Amazon Event
  * Stream Specification"; Amazon Transcribe developer guide, "Event stream encoding").
  *
- * A message is its total length, the length of its headers, a CRC-32 of both (four bytes each, big-endian), the headers,
- * the payload, and a CRC-32 of all bytes before it. A message whose checksum does not match is not used: its lengths or
- * its content are wrong, so that nothing after it can be read either.
+ * A message is its total length, the length of its headers, a CRC-32 of both (four bytes each, big-endian), the
+ * headers, the payload, and a CRC-32 of all bytes before it. A message whose checksum does not match is not used: its
+ * lengths or its content are wrong, so that nothing after it can be read either.
  */
 import { crc32 } from "node:zlib";
 

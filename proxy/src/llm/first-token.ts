@@ -1,6 +1,6 @@
 /**
- * Finds the first token in a stream of server-sent events or lines of JSON: the end of the first one with text of the model.
- * Earlier events have the model's name or an empty text, and may come long before.
+ * Finds the first token in a stream of server-sent events or lines of JSON: the end of the first one with text of the
+ * model. Earlier events have the model's name or an empty text, and may come long before.
  */
 import { streamedText } from "./estimate.ts";
 

@@ -13,9 +13,15 @@ export interface LlmRequest {
   readonly streaming?: boolean | undefined;
   /** The output tokens that the request allows, for all of its choices together; undefined if it does not say. */
   readonly allowedOutput?: number | undefined;
-  /** What the request may use, for limits that reserve it; absent before its backend is picked, and if it generates nothing. */
+  /**
+   * What the request may use, for limits that reserve it; absent before its backend is picked, and if it generates
+   * nothing.
+   */
   readonly estimate?: TokenUsage | undefined;
-  /** Whether the picked backend has a price for the model; absent before it is picked, and if the request may cost nothing. */
+  /**
+   * Whether the picked backend has a price for the model; absent before it is picked, and if the request may cost
+   * nothing.
+   */
   readonly isPriced?: boolean | undefined;
 }
 

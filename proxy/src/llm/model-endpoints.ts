@@ -275,8 +275,8 @@ function startOfName(
   const last = segments[end - 1];
   if (last === undefined || !last.endsWith(method) || last.length === method.length) return undefined;
   const hasMore = end < segments.length || method !== "";
-  // In the middle of a path a name may contain slashes. Only its first segment may contain a colon, or the second one of
-  // an Amazon Resource Name: `arn:aws:bedrock:REGION:ACCOUNT:inference-profile/NAME:0`.
+  // In the middle of a path a name may contain slashes. Only its first segment may contain a colon, or the second one
+  // of an Amazon Resource Name: `arn:aws:bedrock:REGION:ACCOUNT:inference-profile/NAME:0`.
   let segment = last.slice(0, last.length - method.length);
   for (let start = end - 1; start >= 1; start--) {
     if (endsWithPattern(segments, start, prefix)) return start;
@@ -326,8 +326,8 @@ export function servesModel(path: string, model: string): boolean {
 /**
  * Returns the path of a listed endpoint with `model` in the place of the model or deployment that it names, and
  * otherwise unchanged: `/model/NAME/converse` (Bedrock), `/v1beta/models/NAME:generateContent` (Gemini),
- * `/openai/deployments/NAME/chat/completions` (Azure). The caller must check the result with `servesModel`: the path may
- * name a model in another way too.
+ * `/openai/deployments/NAME/chat/completions` (Azure). The caller must check the result with `servesModel`: the path
+ * may name a model in another way too.
  *
  * @param path as the client sent it; the query is kept.
  */
@@ -345,8 +345,8 @@ export function withModel(path: string, model: string): string {
 }
 
 /**
- * Returns the path of a listed endpoint with the name of its model escaped as one segment, and otherwise unchanged: Bedrock
- * receives `:` and `/` of a name as `%3A` and `%2F`, as from Amazon's own clients.
+ * Returns the path of a listed endpoint with the name of its model escaped as one segment, and otherwise unchanged:
+ * Bedrock receives `:` and `/` of a name as `%3A` and `%2F`, as from Amazon's own clients.
  */
 export function withEscapedModel(path: string): string {
   const plain = plainPath(path);
@@ -359,8 +359,8 @@ export function withEscapedModel(path: string): string {
 const deploymentName = /^((?:\/[\w-]+)?\/(?:deployments|engines)\/)[^/]+(?=\/)/;
 
 /**
- * Returns the model or deployment that the path of a listed endpoint names; undefined if it names none, or if servers could find
- * different names in it.
+ * Returns the model or deployment that the path of a listed endpoint names; undefined if it names none, or if servers
+ * could find different names in it.
  */
 export function modelOfPath(path: string): string | undefined {
   const plain = plainPath(path);

@@ -9,9 +9,9 @@ export type PricedBackend = Pick<AiBackend, "model" | "models" | "prices" | "cur
 const tokensOfPrice = 1_000_000n;
 
 /**
- * Returns the price of a request's model: by the name that the provider gets, or else, of a Backend with `models`, by the one that
- * the client used. The name of the client does not decide the price of a prescribed model, since the client could choose the
- * lowest. Undefined if the Backend has no price for it.
+ * Returns the price of a request's model: by the name that the provider gets, or else, of a Backend with `models`, by
+ * the one that the client used. The name of the client does not decide the price of a prescribed model, since the
+ * client could choose the lowest. Undefined if the Backend has no price for it.
  */
 export function priceOf(ai: PricedBackend | undefined, clientModel: string | undefined): ModelPrice | undefined {
   const price = priceByName(ai, ai?.model ?? clientModel);
@@ -24,8 +24,8 @@ function priceByName(ai: PricedBackend | undefined, model: string | undefined): 
 }
 
 /**
- * Returns the usage with its cost. A request that names no model with a price has the price of the model that the response
- * reports, if there is one.
+ * Returns the usage with its cost. A request that names no model with a price has the price of the model that the
+ * response reports, if there is one.
  *
  * @param ai the Backend that responded; undefined for any other target.
  * @param clientModel as the client named it.
@@ -42,8 +42,8 @@ export function withCost(
 
 /**
  * Returns the cost in micro-units. The sum over all tokens is exact, and its fraction of a micro-unit is rounded up, so
- * that many small responses never cost less than their tokens. Tokens of a total that are neither input nor output have the
- * higher price of both.
+ * that many small responses never cost less than their tokens. Tokens of a total that are neither input nor output have
+ * the higher price of both.
  */
 function costOf(usage: TokenUsage, price: ModelPrice): number {
   const { input = 0, output = 0, total, cachedInputTokens = 0, cacheCreationTokens = 0 } = usage;

@@ -1,6 +1,6 @@
 /**
- * The API that a client uses, by its request and the provider of its backend. It decides only the form of a local reply, so a
- * wrong guess costs a client no more than an error that its library cannot read.
+ * The API that a client uses, by its request and the provider of its backend. It decides only the form of a local
+ * reply, so a wrong guess costs a client no more than an error that its library cannot read.
  */
 import type { AiBackend } from "../ir/snapshot.ts";
 import { pathnameOf } from "./provider-path.ts";
@@ -49,7 +49,11 @@ export function apiOf(
   return own !== undefined || provider === undefined ? own : (apiBySharedEndpoint(segments) ?? apis[provider]);
 }
 
-/** Returns the API whose endpoints no other API and hardly an application has. @param segments the last ones of the path. */
+/**
+ * Returns the API whose endpoints no other API and hardly an application has.
+ *
+ * @param segments the last ones of the path.
+ */
 function apiByOwnEndpoint(segments: readonly string[]): ProviderApi | undefined {
   const last = segments.at(-1) ?? "";
   if (last === "completions" && segments.at(-2) === "chat") return "openai";

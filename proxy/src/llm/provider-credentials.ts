@@ -1,10 +1,10 @@
 /**
- * Sends the credentials of a Backend to its provider, in the provider's own way. The client's credentials are removed: they
- * never travel beside ours.
+ * Sends the credentials of a Backend to its provider, in the provider's own way. The client's credentials are removed:
+ * they never travel beside ours.
  *
- * OpenAI and compatible servers: `Authorization: Bearer`. Anthropic: `x-api-key`. Azure OpenAI: `api-key`, or a bearer token.
- * Gemini: `x-goog-api-key`, and `Authorization: Bearer` for its API that is compatible with OpenAI. Bedrock: `Authorization:
- * Bearer` for an API key; otherwise `aws-signature.ts` signs the request.
+ * OpenAI and compatible servers: `Authorization: Bearer`. Anthropic: `x-api-key`. Azure OpenAI: `api-key`, or a bearer
+ * token. Gemini: `x-goog-api-key`, and `Authorization: Bearer` for its API that is compatible with OpenAI. Bedrock:
+ * `Authorization: Bearer` for an API key; otherwise `aws-signature.ts` signs the request.
  */
 import type { AiBackend } from "../ir/snapshot.ts";
 import { decodedPath } from "./provider-path.ts";
@@ -78,8 +78,8 @@ function removeProtocolCredentials(headers: string[]): void {
 }
 
 /**
- * Google: `key`, `access_token` and `oauth_token` (Cloud APIs, "System parameters"). Azure: `api-key`, `subscription-key`.
- * AWS: the parameters of presigned requests.
+ * Google: `key`, `access_token` and `oauth_token` (Cloud APIs, "System parameters"). Azure: `api-key`,
+ * `subscription-key`. AWS: the parameters of presigned requests.
  */
 const isCredentialParameter = (name: string): boolean =>
   /^(?:key|\$?access_token|oauth_token|api[-_]key|subscription-key|x-amz-.*)$/i.test(name);

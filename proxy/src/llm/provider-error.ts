@@ -1,8 +1,9 @@
 /**
- * Reads the errors that providers report in bodies. Some send the head of a stream before they know whether they can generate, so that
- * its first event is the error: `event: error` of Anthropic ("Streaming messages", error events), a data object with `error` of OpenAI,
- * Gemini, vLLM and OpenRouter, a message of the type `exception` or `error` of Amazon (Smithy 2.0, "Amazon Event Stream
- * Specification"). `google.rpc.RetryInfo` in the body of a 429 is the only place where Gemini says when its quota is reset.
+ * Reads the errors that providers report in bodies. Some send the head of a stream before they know whether they can
+ * generate, so that its first event is the error: `event: error` of Anthropic ("Streaming messages", error events), a
+ * data object with `error` of OpenAI, Gemini, vLLM and OpenRouter, a message of the type `exception` or `error` of
+ * Amazon (Smithy 2.0, "Amazon Event Stream Specification"). `google.rpc.RetryInfo` in the body of a 429 is the only
+ * place where Gemini says when its quota is reset.
  */
 import { type EventStreamMessage, EventStreamReader } from "./event-stream.ts";
 
@@ -14,7 +15,11 @@ export interface StreamedError {
   readonly resetMs: number | undefined;
 }
 
-/** Returns the error that is the first event of a stream of server-sent events. @param stream at least its first event. */
+/**
+ * Returns the error that is the first event of a stream of server-sent events.
+ *
+ * @param stream at least its first event.
+ */
 export function readErrorEvent(stream: Buffer): StreamedError | undefined {
   const lines = stream
     .toString()
@@ -33,7 +38,11 @@ export function readErrorEvent(stream: Buffer): StreamedError | undefined {
   return errorIn(value) ?? (type === "error" ? { status: statusOf([]), resetMs: undefined } : undefined);
 }
 
-/** Returns the error that is the first message of a binary stream of Amazon. @param stream at least its first message. */
+/**
+ * Returns the error that is the first message of a binary stream of Amazon.
+ *
+ * @param stream at least its first message.
+ */
 export function readErrorMessage(stream: Buffer): StreamedError | undefined {
   const messages: EventStreamMessage["headers"][] = [];
   new EventStreamReader(({ headers }) => messages.push(headers)).push(stream);
@@ -64,8 +73,8 @@ function errorIn(value: unknown): StreamedError | undefined {
 }
 
 /**
- * Returns the error of a JSON text: its member `error`, or the text itself where its type says so (OpenAI's responses API, vLLM).
- * Gemini puts both into an array. `error: null` is none.
+ * Returns the error of a JSON text: its member `error`, or the text itself where its type says so (OpenAI's responses
+ * API, vLLM). Gemini puts both into an array. `error: null` is none.
  */
 function errorMember(value: unknown): unknown {
   const first: unknown = Array.isArray(value) ? (value as readonly unknown[])[0] : value;

@@ -1,8 +1,8 @@
 /**
  * Reads from a response whether its provider is out of quota, and until when: the status 429, `retry-after` (RFC 9110
- * §10.2.3), and the budgets that remain. OpenAI, Azure, Groq, Mistral and most gateways: `x-ratelimit-remaining-NAME` and
- * `x-ratelimit-reset-NAME`, or both without a name. Anthropic: `anthropic-ratelimit-NAME-remaining` and `-reset`. Gemini has
- * its reset in the body of a 429.
+ * §10.2.3), and the budgets that remain. OpenAI, Azure, Groq, Mistral and most gateways: `x-ratelimit-remaining-NAME`
+ * and `x-ratelimit-reset-NAME`, or both without a name. Anthropic: `anthropic-ratelimit-NAME-remaining` and `-reset`.
+ * Gemini has its reset in the body of a 429.
  */
 import { fieldOf } from "@gatewayproxy/http/fields";
 import { readRetryDelay } from "./provider-error.ts";

@@ -1,6 +1,6 @@
 /**
- * The error by which each API reports an exhausted limit, as its client libraries read it. A library waits for `retry-after`
- * and sends the request again, or throws the error of its own type.
+ * The error by which each API reports an exhausted limit, as its client libraries read it. A library waits for
+ * `retry-after` and sends the request again, or throws the error of its own type.
  */
 import type { ProviderApi } from "./provider-api.ts";
 
@@ -23,8 +23,8 @@ export interface ErrorResponse {
 }
 
 /**
- * The longest time for which the libraries of OpenAI wait, in seconds. If it is longer, they send the request again after a
- * few seconds, when the limit denies it again.
+ * The longest time for which the libraries of OpenAI wait, in seconds. If it is longer, they send the request again
+ * after a few seconds, when the limit denies it again.
  */
 const longestWaitSeconds = 60;
 

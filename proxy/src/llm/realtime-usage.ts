@@ -1,7 +1,7 @@
 /**
- * Reads the usage in the events of a server of OpenAI's realtime API, or of its responses API, over WebSocket. Each message is one
- * event: `response.done` has the usage of a response, `response.completed` and the like in the responses API, and
- * `conversation.item.input_audio_transcription.completed` that of a transcription
+ * Reads the usage in the events of a server of OpenAI's realtime API, or of its responses API, over WebSocket. Each
+ * message is one event: `response.done` has the usage of a response, `response.completed` and the like in the responses
+ * API, and `conversation.item.input_audio_transcription.completed` that of a transcription
  * (https://platform.openai.com/docs/api-reference/realtime-server-events), `transcription.done` in vLLM and at Mistral.
  */
 import type { TokenUsage } from "../ir/usage.ts";
@@ -29,8 +29,8 @@ const transcriptionEnds: ReadonlySet<unknown> = new Set([
 ]);
 
 /**
- * Base64 characters of an audio delta for each token of the output: a token is 50 ms, of 24,000 samples a second with two bytes each
- * (OpenAI, "Managing realtime costs").
+ * Base64 characters of an audio delta for each token of the output: a token is 50 ms, of 24,000 samples a second with
+ * two bytes each (OpenAI, "Managing realtime costs").
  */
 const audioCharactersPerToken = 3_200;
 
@@ -41,8 +41,8 @@ const inputTokensPerSecond = 10;
 const inputPaths = memberPaths("type", "audio", "model", "session.model", "response.model");
 
 /**
- * Reads the events of a client. Estimates the input in them: bytes of text ÷ 4, and the audio of `input_audio_buffer.append` by its
- * duration.
+ * Reads the events of a client. Estimates the input in them: bytes of text ÷ 4, and the audio of
+ * `input_audio_buffer.append` by its duration.
  */
 export class RealtimeInput implements MessageSink {
   /** That events may name; undefined: any. */

@@ -8,8 +8,8 @@ import { maxTokens } from "./usage.ts";
 const defaultOutput = 1_024;
 
 /**
- * Returns the tokens of the request: its body ÷ 4, as for responses without a usage, and the output that it allows, or else the mean of
- * the model, or else 1,024.
+ * Returns the tokens of the request: its body ÷ 4, as for responses without a usage, and the output that it allows, or
+ * else the mean of the model, or else 1,024.
  *
  * @param body the bytes of the body, and those that token ids in it lack to four.
  * @param meanOutput of the model; undefined if it is not known.

@@ -1,9 +1,9 @@
 /**
- * The model that the target of a request names, for the APIs that name it there: in the path (Gemini, Bedrock, Azure OpenAI), or in
- * the query (the realtime sessions of OpenAI and Azure).
+ * The model that the target of a request names, for the APIs that name it there: in the path (Gemini, Bedrock, Azure
+ * OpenAI), or in the query (the realtime sessions of OpenAI and Azure).
  *
- * A path or query that servers could read differently names none: what depends on the model then treats the request as one
- * without a model.
+ * A path or query that servers could read differently names none: what depends on the model then treats the request as
+ * one without a model.
  */
 import { modelOfPath } from "./model-endpoints.ts";
 import { decodedPath, pathnameOf } from "./provider-path.ts";
@@ -22,8 +22,8 @@ export function modelOfTarget(path: string): { readonly name: string | undefined
 }
 
 /**
- * Returns what a request is for, by its body and its target; `twoModels` if they name different models. The path of Gemini leaves
- * out the `models/` of a body.
+ * Returns what a request is for, by its body and its target; `twoModels` if they name different models. The path of
+ * Gemini leaves out the `models/` of a body.
  *
  * @param path with its query, as the client sent it.
  */

@@ -1,10 +1,10 @@
 /**
  * Reads the usage of a stream of server-sent events (WHATWG HTML §9.2).
  *
- * Events are copied into a small buffer and examined in blocks: one search for `"usage"` over 16 KiB replaces the parsing
- * of each of its some sixty events. Only lines with a usage other than `null` are parsed as JSON, at any
- * position of the stream. A line longer than a block (the `response.completed` event repeats the whole conversation)
- * is scanned without a copy. So the memory is bounded at twice `blockBytes`, and no usage is missed.
+ * Events are copied into a small buffer and examined in blocks: one search for `"usage"` over 16 KiB replaces the
+ * parsing of each of its some sixty events. Only lines with a usage other than `null` are parsed as JSON, at any
+ * position of the stream. A line longer than a block (the `response.completed` event repeats the whole conversation) is
+ * scanned without a copy. So the memory is bounded at twice `blockBytes`, and no usage is missed.
  *
  * Lines end with LF, CRLF or CR, and are stored with LF. Nearly all events have their JSON on one `data:` line. If the
  * line with the usage is not a complete JSON text, the `data:` lines of its event are read as one text, joined by LF.

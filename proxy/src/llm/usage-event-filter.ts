@@ -8,8 +8,8 @@
  *
  * - `Hide`: it is removed.
  * - `Merge`: it is removed, and its `usage` becomes the last member of the event before it. Only an event with a
- *   `finish_reason` waits for the next one, so that no other event is delayed. If no such event waits, the usage event gets
- *   one choice without content, so that the client receives the usage and no event without choices.
+ *   `finish_reason` waits for the next one, so that no other event is delayed. If no such event waits, the usage event
+ *   gets one choice without content, so that the client receives the usage and no event without choices.
  *
  * All other bytes pass unchanged, including a usage that a server reports beside choices. The output does not depend
  * on how the stream is cut into chunks.

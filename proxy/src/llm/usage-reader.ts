@@ -261,11 +261,11 @@ interface ReadingState {
  * Returns the outcome of a response.
  *
  * A report on the whole response decides. If a part could not be read, or the content type is neither JSON nor events,
- * so that text of a model may look like a report, the larger of report and estimate decides. Without a report, the
- * text of the model and the input are estimated; for an unknown format, all text. Without a report, an error, a
- * response to a request without a body, and a response of an endpoint that generates nothing cost nothing. A copy of a
- * response that was charged at its creation costs nothing either. An error that says that a server has waited too long for
- * the model costs the input, like a timeout of the gateway.
+ * so that text of a model may look like a report, the larger of report and estimate decides. Without a report, the text
+ * of the model and the input are estimated; for an unknown format, all text. Without a report, an error, a response to
+ * a request without a body, and a response of an endpoint that generates nothing cost nothing. A copy of a response
+ * that was charged at its creation costs nothing either. An error that says that a server has waited too long for the
+ * model costs the input, like a timeout of the gateway.
  */
 function outcomeOf(head: ResponseHead, tally: UsageTally, body: AnyBody, state: ReadingState): UsageOutcome {
   const { ending, unreadTokens } = state;

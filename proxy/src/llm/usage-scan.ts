@@ -7,9 +7,10 @@ import type { UsageTally } from "./usage.ts";
  * The paths of usage members: `usage` at the top level in bodies and in most events; in `response` in events of
  * OpenAI's responses API; in `message` in Anthropic's `message_start`; in `delta` in Cohere's `message-end`; in
  * `interaction` in the last event of Gemini's interactions. Other names: `usageMetadata` (Gemini),
- * `amazon-bedrock-invocationMetrics` in the last event of a stream of Bedrock, `meta_info` (SGLang), `meta` (Cohere's first API, in `response` in the last event of a stream), and Ollama's figures at the top
- * level. Deeper members are not a report of the upstream: the responses API echoes the client's tools, whose
- * parameters may be called `usage` too.
+ * `amazon-bedrock-invocationMetrics` in the last event of a stream of Bedrock, `meta_info` (SGLang), `meta` (Cohere's
+ * first API, in `response` in the last event of a stream), and Ollama's figures at the top level. Deeper members are
+ * not a report of the upstream: the responses API echoes the client's tools, whose parameters may be called `usage`
+ * too.
  */
 const paths = {
   ...memberPaths(

@@ -10,7 +10,10 @@ const amounts = [
   "cost",
 ] as const satisfies readonly (keyof TokenUsage)[];
 
-/** Returns the sum. A figure that is in neither usage is not in it. The model and the currency are those of the last one. */
+/**
+ * Returns the sum. A figure that is in neither usage is not in it. The model and the currency are those of the last
+ * one.
+ */
 export function sumOfUsages(before: TokenUsage | undefined, last: TokenUsage): TokenUsage {
   if (before === undefined) return last;
   const sums = amounts.flatMap((name) => {

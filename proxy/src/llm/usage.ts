@@ -56,7 +56,9 @@ const partNames = {
   reasoning: ["reasoning_tokens"],
 } as const;
 
-/** The members with the parts of OpenAI's figures: of chat completions, of the responses API, and of realtime sessions. */
+/**
+ * The members with the parts of OpenAI's figures: of chat completions, of the responses API, and of realtime sessions.
+ */
 const detailNames = [
   "prompt_tokens_details",
   "input_tokens_details",

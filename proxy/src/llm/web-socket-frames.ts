@@ -1,6 +1,6 @@
 /**
- * Finds the messages in the bytes that one side of a WebSocket sends (RFC 6455 §5), without extensions. The bytes are read as they
- * pass, and no payload is kept.
+ * Finds the messages in the bytes that one side of a WebSocket sends (RFC 6455 §5), without extensions. The bytes are
+ * read as they pass, and no payload is kept.
  */
 
 const finBit = 0x80;

@@ -197,7 +197,8 @@ export class LimitReplay {
   }
 
   /**
-   * Returns the usage of a response with its cost by the prices of the manifests. Without a price there, it keeps its own cost.
+   * Returns the usage of a response with its cost by the prices of the manifests. Without a price there, it keeps its
+   * own cost.
    */
   priced({ backend = "", view: { llm } }: ReplayRequest, usage: TokenUsage): TokenUsage {
     const pricing = this.#pricing.get(backend);

@@ -1,6 +1,6 @@
 /**
- * The identity of a replayed request. A log has the subject of the token and the Secret of the API key; other claims may be
- * added to it, and the labels of a Secret are in the manifests.
+ * The identity of a replayed request. A log has the subject of the token and the Secret of the API key; other claims
+ * may be added to it, and the labels of a Secret are in the manifests.
  */
 import { claimsOf, type Identities, type Identity } from "../cel/identity.ts";
 import type { Secret } from "../api/secret.ts";
@@ -11,14 +11,16 @@ import { attributesOf } from "../translate/policy/authentication.ts";
 export interface LoggedIdentity {
   /** Claims of the token. */
   readonly jwt?: Readonly<Record<string, unknown>>;
-  /** `name` and `namespace` of the Secret that holds the API key, and attributes that replace those of the manifests. */
+  /**
+   * `name` and `namespace` of the Secret that holds the API key, and attributes that replace those of the manifests.
+   */
   readonly apiKey?: Readonly<Record<string, string>>;
 }
 
 /**
- * Returns the identities of a request at a rule. Policies of a Gateway see an identity only if a policy of the Gateway verifies
- * such identities, as in the proxy. Where no policy of the manifests verifies them, the one that did is elsewhere, and all see
- * them.
+ * Returns the identities of a request at a rule. Policies of a Gateway see an identity only if a policy of the Gateway
+ * verifies such identities, as in the proxy. Where no policy of the manifests verifies them, the one that did is
+ * elsewhere, and all see them.
  *
  * @param secretOf finds a Secret of the manifests.
  */

@@ -1,9 +1,10 @@
 /**
- * The memory of copies of requests for mirrors. A copy outlives its request by up to the time that a mirror may take, so it has
- * a share of the memory for bodies of its own. A copy without a body has one, too, since it takes a head and a connection.
+ * The memory of copies of requests for mirrors. A copy outlives its request by up to the time that a mirror may take,
+ * so it has a share of the memory for bodies of its own. A copy without a body has one, too, since it takes a head and
+ * a connection.
  *
- * Copies never use more than half of that memory, bodies included, so that slow mirrors reject no request. The mirrors of a
- * namespace hold at most as much of this half as stays free for those of others.
+ * Copies never use more than half of that memory, bodies included, so that slow mirrors reject no request. The mirrors
+ * of a namespace hold at most as much of this half as stays free for those of others.
  */
 import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { BodyBudget, BodyShare } from "./body/body-budget.ts";

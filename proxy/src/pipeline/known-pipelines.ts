@@ -1,6 +1,6 @@
 /**
- * Keeps the pipelines of rules from one snapshot to the next. An unchanged rule is the same object (`ReceivedParts`), and a change of
- * one route among thousands must not compile the others again.
+ * Keeps the pipelines of rules from one snapshot to the next. An unchanged rule is the same object (`ReceivedParts`),
+ * and a change of one route among thousands must not compile the others again.
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Backend, BackendKey, ObjectName, Route, RouteRule } from "../ir/snapshot.ts";
@@ -44,7 +44,9 @@ export class KnownPipelines {
     return pipeline;
   }
 
-  /** Whether the pipelines of a route that was compiled before, for the same Gateway, are the same with these handles. */
+  /**
+   * Whether the pipelines of a route that was compiled before, for the same Gateway, are the same with these handles.
+   */
   areKept({ rules }: Route, backends: ReadonlyMap<BackendKey, BackendHandle>): boolean {
     return rules.every((rule) => {
       const known = this.#known.get(rule);
@@ -66,14 +68,16 @@ function isOf(known: KnownPipeline, backend: BackendHandle | undefined): boolean
   return known.backend === backend && known.settings === settingsOf(backend);
 }
 
-/** Returns what a pipeline has of a backend. The endpoints of a Service change frequently, and are those of its handle. */
+/**
+ * Returns what a pipeline has of a backend. The endpoints of a Service change frequently, and are those of its handle.
+ */
 function settingsOf(backend: BackendHandle | undefined): Backend | undefined {
   return backend === undefined || backend.backend.kind === "Service" ? undefined : backend.backend;
 }
 
 /**
- * Whether the pipeline of a rule has no state of a snapshot: no position in a weighted choice, no key sets, no gates of rate
- * limit services, and no other backends for failover.
+ * Whether the pipeline of a rule has no state of a snapshot: no position in a weighted choice, no key sets, no gates of
+ * rate limit services, and no other backends for failover.
  */
 function isPlain(
   { backendRefs, filters, authentication, globalLimits }: RouteRule,

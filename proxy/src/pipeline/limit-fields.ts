@@ -3,9 +3,9 @@
  * limit service, as a whole.
  *
  * `Ietf` is draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` and `RateLimit` are lists of strings with
- * parameters (RFC 9651 §3.1). Tokens have the quota unit "tokens", and spend "micro-units", which the registry of the draft
- * does not contain.
- * Items have no partition key, since the key of a counter may identify a user or be a credential.
+ * parameters (RFC 9651 §3.1). Tokens have the quota unit "tokens", and spend "micro-units", which the registry of the
+ * draft does not contain. Items have no partition key, since the key of a counter may identify a user or be a
+ * credential.
  */
 import { dropFields } from "../filters/header-edits.ts";
 import { type ShownLimit, withDistinctNames } from "../policy/ratelimit/shown-limit.ts";

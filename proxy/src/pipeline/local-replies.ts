@@ -210,7 +210,10 @@ export const loopDetected: LocalReply = {
   reason: "LoopDetected",
   body: "the request comes back to this gateway again and again; a backend of its route leads here",
 };
-/** `CDN-Loop` (RFC 8586) shows that this Gateway, or two others, have mirrored the request before; its copies would be copied, too. */
+/**
+ * `CDN-Loop` (RFC 8586) shows that this Gateway, or two others, have mirrored the request before; its copies would be
+ * copied, too.
+ */
 export const mirrorLoopDetected: LocalReply = {
   status: 508,
   reason: "LoopDetected",

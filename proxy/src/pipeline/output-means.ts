@@ -1,7 +1,7 @@
 /**
- * The mean output of each model of a backend, learned from the responses of a worker, for requests that do not say how much output they
- * allow. What the backend of a tenant reports has no effect on those of others. Clients name models, so only the `max` most recent ones
- * are kept.
+ * The mean output of each model of a backend, learned from the responses of a worker, for requests that do not say how
+ * much output they allow. What the backend of a tenant reports has no effect on those of others. Clients name models,
+ * so only the `max` most recent ones are kept.
  */
 
 import type { TokenUsage } from "../ir/usage.ts";

@@ -1,12 +1,12 @@
 /**
- * Prepares requests for models. For an `ai` backend: the path prefix, the credentials, the model, and the request for the usage
- * of a stream. For any other backend, only this request, if a limit counts tokens.
+ * Prepares requests for models. For an `ai` backend: the path prefix, the credentials, the model, and the request for
+ * the usage of a stream. For any other backend, only this request, if a limit counts tokens.
  *
- * A request is edited or rejected. If the Backend prescribes a model, or the path may be one of completions, a body that the
- * gateway cannot buffer, read and edit gets 4xx, with any method, encoding or content type. So does work whose tokens no
- * response would report, under a limit that counts them, unless the Backend allows it. A backend other than `ai` may serve
- * more than models, so there only paths of model APIs are rejected. An edited body gets the content type of the JSON in UTF-8
- * that was read, so that no other content type changes its meaning.
+ * A request is edited or rejected. If the Backend prescribes a model, or the path may be one of completions, a body
+ * that the gateway cannot buffer, read and edit gets 4xx, with any method, encoding or content type. So does work whose
+ * tokens no response would report, under a limit that counts them, unless the Backend allows it. A backend other than
+ * `ai` may serve more than models, so there only paths of model APIs are rejected. An edited body gets the content type
+ * of the JSON in UTF-8 that was read, so that no other content type changes its meaning.
  */
 import type { AiBackend, AwsSignature } from "../ir/snapshot.ts";
 import type { UsageChunk } from "../ir/usage.ts";
@@ -113,7 +113,10 @@ function withPrescribedPath({ provider, model, models }: AiBackend, request: Out
   return { ...request, path: model === undefined ? withEscapedModel(path) : withModel(path, model) };
 }
 
-/** Returns a `done` that signs requests. The body of a signed request has been read, since the signature contains its hash. */
+/**
+ * Returns a `done` that signs requests. The body of a signed request has been read, since the signature contains its
+ * hash.
+ */
 function signing({ nowMs, onFault }: ModelBackend, signature: AwsSignature, done: Done): Done {
   return (prepared) => {
     if (prepared.kind === "rejected") {
@@ -262,8 +265,8 @@ function rejectionOf(ai: AiBackend, countsTokens: boolean, request: OutgoingRequ
 }
 
 /**
- * Whether the Backend offers certain models, and the request names none at an endpoint that could serve a default one. What is
- * allowed beside the endpoints of models may name none.
+ * Whether the Backend offers certain models, and the request names none at an endpoint that could serve a default one.
+ * A request that is allowed beside the endpoints of models may name none.
  */
 function needsModel(ai: AiBackend, request: OutgoingRequest, sent: string): boolean {
   if (ai.models === undefined || ai.model !== undefined || opensTunnel(request)) return false;
@@ -304,7 +307,9 @@ function defersWork(request: OutgoingRequest, { rejectsDeferred }: AiRequestRule
   return mayDeferWork(path, isProvider) || (rejectsDeferred && someField(headers, isDeferringField));
 }
 
-/** Whether all that the request asks for is a switch. A provider may ignore the switch, and serve a POST as any other. */
+/**
+ * Whether all that the request asks for is a switch. A provider may ignore the switch, and serve a POST as any other.
+ */
 function opensTunnel({ method, upgrade }: OutgoingRequest): boolean {
   return upgrade !== undefined && method === "GET";
 }

@@ -1,13 +1,14 @@
 /**
- * A WebSocket to a model under a token limit: two byte streams, of which the one from the backend is read for the usage of each
- * response. The limits are charged before the client can see the end of the response. Once a limit has nothing left, the gateway
- * closes the session behind the message that used it up, with the status 1008.
+ * A WebSocket to a model under a token limit: two byte streams, of which the one from the backend is read for the usage
+ * of each response. The limits are charged before the client can see the end of the response. Once a limit has nothing
+ * left, the gateway closes the session behind the message that used it up, with the status 1008.
  *
- * A client that leaves during a response, or after it has requested one, is charged like one that stays: the backend is read until its
- * usage, within the bounds of abandoned responses. A close frame of the client is not passed on meanwhile, since the backend would stop.
+ * A client that leaves during a response, or after it has requested one, is charged like one that stays: the backend is
+ * read until its usage, within the bounds of abandoned responses. A close frame of the client is not passed on
+ * meanwhile, since the backend would stop.
  *
- * An event with another model than those of the session ends it, before the backend has the whole event. So does a malformed frame. A
- * response in progress is then charged like one whose client has left.
+ * An event with another model than those of the session ends it, before the backend has the whole event. So does a
+ * malformed frame. A response in progress is then charged like one whose client has left.
  */
 import type { Duplex } from "node:stream";
 import { FloodLimit } from "@gatewayproxy/http/http2/flood-limit";
@@ -46,8 +47,8 @@ export interface RealtimeSessionOptions {
 }
 
 /**
- * Responses that a session may have at once, and in a second in the long run. Each is charged by a call of a rate limit service, which
- * others use too.
+ * Responses that a session may have at once, and in a second in the long run. Each is charged by a call of a rate limit
+ * service, which others use too.
  */
 const maxResponses = 1_000;
 const maxResponsesPerSecond = 100;
@@ -290,7 +291,8 @@ export class RealtimeSession {
   /**
    * Closes both sides, by a frame if possible.
    *
-   * @param isBetweenFrames of what the backend has got: within a frame of the client, it would take another one for a part of it.
+   * @param isBetweenFrames of what the backend has got: within a frame of the client, it would take another one for a
+   *   part of it.
    */
   #close(status: number, reason: string, isBetweenFrames = this.#fromClient.isAtBoundary): void {
     this.#state = "closed";

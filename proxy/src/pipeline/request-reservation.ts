@@ -90,8 +90,8 @@ export class RequestReservation {
   }
 
   /**
-   * Asks whether every enforced token limit has tokens left. `done` is called once: at once for local limits, after the response of
-   * the service for global ones.
+   * Asks whether every enforced token limit has tokens left. `done` is called once: at once for local limits, after the
+   * response of the service for global ones.
    */
   recheck(done: (hasLeft: boolean) => void): void {
     const nowMs = this.#clock.monotonicMs();

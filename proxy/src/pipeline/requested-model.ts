@@ -1,6 +1,7 @@
 /**
- * Reads the model that a request names: in its body, in its path, or in the query of a realtime session. The body is buffered for
- * that. A request that servers could read differently is rejected, since it would get past the rule or the limit of its model.
+ * Reads the model that a request names: in its body, in its path, or in the query of a realtime session. The body is
+ * buffered for that. A request that servers could read differently is rejected, since it would get past the rule or the
+ * limit of its model.
  */
 import type { RequestHead } from "../listen/request-head.ts";
 import { maxAiRequestBytes, mayBeginObject } from "../llm/ai-request.ts";
@@ -30,8 +31,8 @@ export interface ReadModel {
 export type ModelHead = Pick<RequestHead, "path" | "rawHeaders">;
 
 /**
- * Reads a request whose limits or backends depend on its model: a body that is not one JSON object is rejected, except a form and
- * an empty one, which name no model.
+ * Reads a request whose limits or backends depend on its model: a body that is not one JSON object is rejected, except
+ * a form and an empty one, which name no model.
  *
  * @param done called once, perhaps at once; never when the client leaves meanwhile.
  */
@@ -41,8 +42,8 @@ export function readModel(head: ModelHead, body: RequestBody | undefined, done: 
 }
 
 /**
- * Reads a request before its rule is known. It may be for something else than a model, so a body that no server could read as a
- * JSON object names no model, and is not buffered.
+ * Reads a request before its rule is known. It may be for something else than a model, so a body that no server could
+ * read as a JSON object names no model, and is not buffered.
  *
  * @param done called once, perhaps at once; never when the client leaves meanwhile.
  */
@@ -64,8 +65,8 @@ export function readModelForRoute(
 }
 
 /**
- * Returns the model of a request for the search of its rule, if it had this path: a path is matched in each way in which servers
- * could read it.
+ * Returns the model of a request for the search of its rule, if it had this path: a path is matched in each way in
+ * which servers could read it.
  *
  * @param read by `readModelForRoute`.
  */

@@ -1,8 +1,9 @@
 /**
  * The choice among the targets of a rule by the model of the request (Backend `spec.ai.models`).
  *
- * A target that lists the model has precedence over one without a list, which may offer any model: a Backend without a list, a
- * Service, a target that redirects, and an invalid one, whose list is unknown. Among several, the weights decide.
+ * A target that lists the model has precedence over one without a list, which may offer any model: a Backend without a
+ * list, a Service, a target that redirects, and an invalid one, whose list is unknown. Among several, the weights
+ * decide.
  */
 import type { AiBackend } from "../ir/snapshot.ts";
 import type { ListedModel } from "../llm/client-api.ts";
@@ -22,8 +23,8 @@ export interface RuleModels<Target extends ModelTarget = ModelTarget> {
   /** The provider of all of them; undefined if they differ. */
   readonly provider: ListedModel["provider"] | undefined;
   /**
-   * Returns the target of the next request for a model, with the model that its provider gets as `ai.model`; undefined if no target
-   * offers it. A request that names no model goes to a target without a list, if there is one.
+   * Returns the target of the next request for a model, with the model that its provider gets as `ai.model`; undefined
+   * if no target offers it. A request that names no model goes to a target without a list, if there is one.
    */
   readonly pick: (model: string | undefined) => Target | undefined;
 }

@@ -111,8 +111,8 @@ export function authenticationResult({ policies }: Authenticator, result: Authen
 /**
  * Returns the message with the decision of one local limit.
  *
- * @param isCounted whether all local entries have allowed the request, so that those that count neither tokens nor spend
- * have counted it.
+ * @param isCounted whether all local entries have allowed the request, so that those that count neither tokens nor
+ * spend have counted it.
  */
 export function localPolicy(figures: EntryFigures, isCounted: boolean): TraceMessage {
   const { limit, key, capacity, used, units, held, outcome } = figures;

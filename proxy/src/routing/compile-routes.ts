@@ -43,8 +43,8 @@ export interface RouteMatch<T> {
 export interface RouteIndex<T> {
   /**
    * Returns undefined if no listener has the host, or if no rule of the listener matches (404). Throws `BudgetExceeded`
-   * if the search costs more than `budget` (`maxMatchUnits` if absent), and `ModelUnread` if the rule depends on the model and
-   * the head has none.
+   * if the search costs more than `budget` (`maxMatchUnits` if absent), and `ModelUnread` if the rule depends on the
+   * model and the head has none.
    */
   find(head: RequestHead, budget?: WorkBudget): RouteMatch<T> | undefined;
   /** Returns the listener that the request belongs to, whether or not a rule matches. */
@@ -242,7 +242,9 @@ class ListenerCompiler<T> {
   }
 }
 
-/** Returns the index in an earlier list of the object at an index of a list; undefined for an object that is not in it. */
+/**
+ * Returns the index in an earlier list of the object at an index of a list; undefined for an object that is not in it.
+ */
 function placesBefore<Item>(before: readonly Item[], after: readonly Item[]): (at: number) => number | undefined {
   let from = 0;
   while (from < before.length && before[from] === after[from]) from++;

@@ -59,8 +59,8 @@ function exactly(expected: string): ValueCondition["accepts"] {
 }
 
 /**
- * Whether all conditions hold for the request. Throws `BudgetExceeded` if the budget of the request does not suffice, and
- * `ModelUnread` if only the condition on the model is left and the model is not read.
+ * Whether all conditions hold for the request. Throws `BudgetExceeded` if the budget of the request does not suffice,
+ * and `ModelUnread` if only the condition on the model is left and the model is not read.
  */
 export function satisfies(request: RequestReading, conditions: Conditions): boolean {
   const { budget } = request;

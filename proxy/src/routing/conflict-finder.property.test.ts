@@ -1,6 +1,6 @@
 /**
- * Random series of configurations: a finder that keeps the conflicts of unchanged families finds what a new one finds, and what a
- * comparison of all routes together finds, with budgets that suffice and with budgets that do not.
+ * Random series of configurations: a finder that keeps the conflicts of unchanged families finds what a new one finds,
+ * and what a comparison of all routes together finds, with budgets that suffice and with budgets that do not.
  */
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";

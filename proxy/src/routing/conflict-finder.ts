@@ -1,11 +1,12 @@
 /**
- * Finds the conflicts of configurations one after the other. Routes conflict only with routes of their family: those with which they
- * have a hostname in common, directly or by way of others (`families.ts`). The conflicts of a family are kept while none of its
- * routes changes.
+ * Finds the conflicts of configurations one after the other. Routes conflict only with routes of their family: those
+ * with which they have a hostname in common, directly or by way of others (`families.ts`). The conflicts of a family
+ * are kept while none of its routes changes.
  *
- * A kept result must not depend on the budget, which all families share. So families are compared without regard to each other as long
- * as the budget suffices for all of them, which depends on what each spends, and not on their order. If it does not suffice,
- * everything is compared together, by `findRouteConflicts`, and the whole result stands until a route changes.
+ * A kept result must not depend on the budget, which all families share. So families are compared without regard to
+ * each other as long as the budget suffices for all of them, which depends on what each spends, and not on their order.
+ * If it does not suffice, everything is compared together, by `findRouteConflicts`, and the whole result stands until a
+ * route changes.
  */
 import { differenceBetween, type Pages } from "@gatewayproxy/runtime/lists";
 import { hasSameItems } from "@gatewayproxy/runtime/memoised";

@@ -1,6 +1,7 @@
 /**
- * Families of routes: routes that have a name in common, such as a hostname, directly or by way of other routes. What depends only on
- * the routes of each name is computed for each family, and kept while its routes stay, whatever routes are added elsewhere.
+ * Families of routes: routes that have a name in common, such as a hostname, directly or by way of other routes. What
+ * depends only on the routes of each name is computed for each family, and kept while its routes stay, whatever routes
+ * are added elsewhere.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { ListChange } from "@gatewayproxy/runtime/lists";

@@ -1,7 +1,8 @@
 /**
- * The matches of each hostname of each listener. They depend on the hostnames, the matches and the ages of routes, and not on what a
- * rule does, so that most changes of a route, and all changes of a backend, leave them as they are. Routes that have no hostname in
- * common are indexed apart (`families.ts`), so that a route that is added or removed leaves the hostnames of others as they are.
+ * The matches of each hostname of each listener. They depend on the hostnames, the matches and the ages of routes, and
+ * not on what a rule does, so that most changes of a route, and all changes of a backend, leave them as they are.
+ * Routes that have no hostname in common are indexed apart (`families.ts`), so that a route that is added or removed
+ * leaves the hostnames of others as they are.
  */
 import { differenceBetween } from "@gatewayproxy/runtime/lists";
 import { hasSameItems } from "@gatewayproxy/runtime/memoised";
@@ -26,7 +27,9 @@ export interface IndexedHost {
 /** The hosts of a listener, or why they could not be indexed. */
 type IndexedListener = { readonly hosts: HostTable<IndexedHost> } | { readonly error: unknown };
 
-/** The hosts of all listeners of a snapshot, in the order of the listeners. An error in one does not affect the others. */
+/**
+ * The hosts of all listeners of a snapshot, in the order of the listeners. An error in one does not affect the others.
+ */
 export type HostIndex = readonly IndexedListener[];
 
 /** The hosts that a family of routes has at one listener. */

@@ -1,6 +1,6 @@
 /**
- * Ranks the matches of routes and builds their `PathIndex`. Matches of one path are ranked by their conditions first, then
- * in the order in which they were added (Gateway API `HTTPRouteRule.matches`).
+ * Ranks the matches of routes and builds their `PathIndex`. Matches of one path are ranked by their conditions first,
+ * then in the order in which they were added (Gateway API `HTTPRouteRule.matches`).
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { comparedPerUnit } from "./conditions.ts";

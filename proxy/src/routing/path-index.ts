@@ -1,13 +1,13 @@
 /**
- * The matches of routes by path. Each match has a rank: its position in an order in which the matches of each path
- * are sorted by precedence. Exact paths come first, by path; then regular expressions, the longest first; then
- * prefixes, in depth-first order of the tree of their segments; then regular expressions that yield to prefixes. A set of routes, such as those of one hostname at one
- * listener, is a sorted list of ranks, which takes four bytes for each match.
+ * The matches of routes by path. Each match has a rank: its position in an order in which the matches of each path are
+ * sorted by precedence. Exact paths come first, by path; then regular expressions, the longest first; then prefixes, in
+ * depth-first order of the tree of their segments; then regular expressions that yield to prefixes. A set of routes,
+ * such as those of one hostname at one listener, is a sorted list of ranks, which takes four bytes for each match.
  *
  * A search tries the matches of the hostname of the request in their order of precedence: exact paths, regular
- * expressions, prefixes from the longest to the shortest, with the expressions that yield to prefixes before the prefix `/`. Its cost depends on the matches of this hostname alone: it
- * does not enter branches of the tree that have matches of other hostnames only. Each candidate and each branch is
- * charged to the request's budget.
+ * expressions, prefixes from the longest to the shortest, with the expressions that yield to prefixes before the prefix
+ * `/`. Its cost depends on the matches of this hostname alone: it does not enter branches of the tree that have matches
+ * of other hostnames only. Each candidate and each branch is charged to the request's budget.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Match } from "../ir/match.ts";

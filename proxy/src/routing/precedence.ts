@@ -38,7 +38,10 @@ export function compareRoutes(a: RouteAge, b: RouteAge): number {
   return compareAge(a, b) || compareKeys(a.key, b.key);
 }
 
-/** Compares `namespace/name` as one string, by code unit: `a-b/x` is before `a/x`. Routes of different kinds come by their kind. */
+/**
+ * Compares `namespace/name` as one string, by code unit: `a-b/x` is before `a/x`. Routes of different kinds come by
+ * their kind.
+ */
 function compareKeys(a: string, b: string): number {
   return compare(routeName(a), routeName(b)) || compare(a, b);
 }

@@ -19,13 +19,14 @@ export interface RequestHead {
 }
 
 /**
- * The header by which matches select a model. It exists in matches only: its value is the model that the request names, and a
- * field of this name is removed from the request (`requestFields`).
+ * The header by which matches select a model. It exists in matches only: its value is the model that the request names,
+ * and a field of this name is removed from the request (`requestFields`).
  */
 export const modelHeader = "x-gateway-model";
 
 /**
- * The model that a request names. `any` stands for each: a preflight request announces a request whose model it does not name.
+ * The model that a request names. `any` stands for each: a preflight request announces a request whose model it does
+ * not name.
  */
 export type RequestModel =
   | { readonly kind: "named"; readonly name: string }

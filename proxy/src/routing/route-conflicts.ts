@@ -1,13 +1,14 @@
 /**
  * Finds rules that no request can reach, and rules that lose some of their requests to another rule. The result is only
- * reported, in statuses and dumps: it never changes which rule serves a request or which limits apply. Rules are ordered
- * by `precedence.ts`; hostnames are matched by `host-table.ts`.
+ * reported, in statuses and dumps: it never changes which rule serves a request or which limits apply. Rules are
+ * ordered by `precedence.ts`; hostnames are matched by `host-table.ts`.
  *
  * Three kinds of conflict are found:
  *
- * - Two matches at one hostname are identical. The one of lower precedence gets no request. A match of higher precedence
- *   can cover another one completely only if they are identical, because everything that raises precedence (a longer
- *   path, a method, one more header) also narrows the match. So comparing texts is enough, and takes linear time.
+ * - Two matches at one hostname are identical. The one of lower precedence gets no request. A match of higher
+ *   precedence can cover another one completely only if they are identical, because everything that raises precedence
+ *   (a longer path, a method, one more header) also narrows the match. So comparing texts is enough, and takes linear
+ *   time.
  * - Two matches have equal precedence but different headers or query parameters (`overlaps.ts`). Requests that satisfy
  *   both go to one of them.
  * - A match at a more specific hostname covers a match at a wider one, on a listener whose own hostname is as specific
@@ -16,8 +17,8 @@
  * Two regular expressions count as equal only if their texts are equal. So no report is false, but a rule that another
  * expression covers is not reported.
  *
- * Time and memory grow with the size of the routes, not with the number of listeners: listeners with the same routes are
- * analysed once (`conflicts/contest.ts`), within a budget of comparisons and results (`conflicts/budget.ts`).
+ * Time and memory grow with the size of the routes, not with the number of listeners: listeners with the same routes
+ * are analysed once (`conflicts/contest.ts`), within a budget of comparisons and results (`conflicts/budget.ts`).
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { type Budget, budgetFor, namespaceOf } from "./conflicts/budget.ts";

@@ -1,6 +1,6 @@
 /**
- * Reduces a value to the fields that the structural schema of a CustomResourceDefinition declares. The API server rejects
- * a server-side apply with an undeclared field, and drops such a field from a merge patch. Pure.
+ * Reduces a value to the fields that the structural schema of a CustomResourceDefinition declares. The API server
+ * rejects a server-side apply with an undeclared field, and drops such a field from a merge patch. Pure.
  */
 import { fieldsOf, isObject, type KubeObject } from "../kube/object.ts";
 
@@ -49,7 +49,9 @@ function keepsUnknownFields(schema: KubeObject): boolean {
   return schema["x-kubernetes-preserve-unknown-fields"] === true;
 }
 
-/** Whether a value has the type of its schema, and a list the type of its items. Values that are equal in JSON count. */
+/**
+ * Whether a value has the type of its schema, and a list the type of its items. Values that are equal in JSON count.
+ */
 function hasDeclaredType(schema: KubeObject, value: unknown): boolean {
   const { type, items } = schema;
   if (keepsUnknownFields(schema) || type === undefined) return true;

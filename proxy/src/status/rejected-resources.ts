@@ -95,7 +95,9 @@ function routeStatus(
   return rejectedRouteStatus(rejected, ...areKnown);
 }
 
-/** Returns the parents of a rejected route, as `Gateway namespace/name`; a text that no parent has for another group. */
+/**
+ * Returns the parents of a rejected route, as `Gateway namespace/name`; a text that no parent has for another group.
+ */
 const parentsOf = memoised((rejected: RejectedResource): readonly string[] => {
   const own = identityOf(rejected)?.namespace ?? "";
   return objectsOf(fieldsOf(rejected.object["spec"])["parentRefs"]).map((ref) => {

@@ -71,7 +71,9 @@ const ownedTypes = {
 
 const gatewayApi = (plural: string): ResourceType => ({ apiVersion: `${gatewayGroup}/v1`, plural });
 
-/** The kinds that a cluster may serve in an earlier version only. The status is written in the version of the object. */
+/**
+ * The kinds that a cluster may serve in an earlier version only. The status is written in the version of the object.
+ */
 const versionedKinds: readonly string[] = streamRouteKinds;
 
 const types = {
@@ -103,8 +105,8 @@ export class StatusWriter {
   /** Objects whose status this process has compared as its own, by key. */
   readonly #owned = new Set<string>();
   /**
-   * The status that an object was found to have, for objects with entries only: which fields are written depends on the definition of
-   * the kind.
+   * The status that an object was found to have, for objects with entries only: which fields are written depends on the
+   * definition of the kind.
    */
   readonly #upToDate = new WeakMap<CurrentObject, SharedStatus>();
   /** The objects of the last pass. */

@@ -25,7 +25,10 @@ export interface CurrentObject {
 
 interface Written {
   readonly uid: string | undefined;
-  /** The digest of the part of the status that this process wrote, without times. The text would be as long as the object. */
+  /**
+   * The digest of the part of the status that this process wrote, without times. The text would be as long as the
+   * object.
+   */
   readonly own: string;
   /**
    * The status after the write, and the status that the source reported at that time; absent as soon as the source

@@ -1,6 +1,6 @@
 /**
- * The TLS and TCP listeners of one bind, and the connections that are relayed for them. The server name of a connection decides
- * to which listener it belongs, over TLS and HTTPS listeners alike: the most specific host name first.
+ * The TLS and TCP listeners of one bind, and the connections that are relayed for them. The server name of a connection
+ * decides to which listener it belongs, over TLS and HTTPS listeners alike: the most specific host name first.
  */
 import type { Bind } from "../ir/snapshot.ts";
 import type { AcceptedStream, SecuredStream, StreamReceiver } from "../listen/stream-receiver.ts";
@@ -35,8 +35,8 @@ export class BindStreams implements StreamReceiver {
   }
 
   /**
-   * Takes the listeners of a snapshot. Closes the connections whose route has left its listener, or no longer refers to their
-   * backend.
+   * Takes the listeners of a snapshot. Closes the connections whose route has left its listener, or no longer refers to
+   * their backend.
    *
    * @param compiled the stream listeners of `bind`.
    */
@@ -102,7 +102,10 @@ export class BindStreams implements StreamReceiver {
     if (this.#live.size === 0) this.#onEmpty?.();
   }
 
-  /** Resolves when both sides of every connection are closed, and all are recorded. To be called when none is accepted any more. */
+  /**
+   * Resolves when both sides of every connection are closed, and all are recorded. To be called when none is accepted
+   * any more.
+   */
   async drain(): Promise<void> {
     if (this.#live.size > 0) await new Promise<void>((resolve) => (this.#onEmpty = resolve));
   }

@@ -49,7 +49,10 @@ export interface StreamContext {
   readonly rotations: Rotations;
 }
 
-/** Compiles a listener. Throws if an expression of a limit does not parse, which the validation of the configuration excludes. */
+/**
+ * Compiles a listener. Throws if an expression of a limit does not parse, which the validation of the configuration
+ * excludes.
+ */
 export function compileStreamListener(context: StreamContext, listener: StreamListener): CompiledStreamListener {
   const { key, protocol, gateway, tls } = listener;
   const routes = new HostTable<CompiledStreamRoute>();

@@ -1,4 +1,7 @@
-/** Decides by the limits of a stream route whether a connection or a session may begin, and holds its place until its end. */
+/**
+ * Decides by the limits of a stream route whether a connection or a session may begin, and holds its place until its
+ * end.
+ */
 import { RequestWork } from "../cel/request-work.ts";
 import type { LocalDenial } from "../policy/ratelimit/denial.ts";
 import type { CounterReservation } from "../policy/ratelimit/counter-reservation.ts";

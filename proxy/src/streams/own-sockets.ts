@@ -1,7 +1,8 @@
 /**
- * The sockets of a worker to backends, by their ends. A connection or a datagram that comes from one of them was sent by the worker
- * itself: a route leads back to the gateway, and each pass would open another socket. Other workers have their own, so that a loop ends
- * where one of them meets itself. What passes other machines, or an address translation, is not recognized.
+ * The sockets of a worker to backends, by their ends. A connection or a datagram that comes from one of them was sent
+ * by the worker itself: a route leads back to the gateway, and each pass would open another socket. Other workers have
+ * their own, so that a loop ends where one of them meets itself. What passes other machines, or an address translation,
+ * is not recognized.
  */
 import type { Socket } from "node:net";
 import { shortAddress } from "@gatewayproxy/runtime/ip-address";
@@ -18,8 +19,8 @@ export class OwnSockets {
   readonly #sessions = new Set<string>();
 
   /**
-   * Adds a socket that is being connected, until it is closed. It has its local end before it is connected, and its other end may be
-   * accepted first.
+   * Adds a socket that is being connected, until it is closed. It has its local end before it is connected, and its
+   * other end may be accepted first.
    */
   addConnection(socket: Socket, remote: SocketEnd): void {
     const key = `${textOf(localEnd(socket))} ${textOf(remote)}`;

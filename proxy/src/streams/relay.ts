@@ -1,6 +1,7 @@
 /**
- * Relays bytes between two sockets, each side at the pace of the other. The end of one direction is passed on, and the other
- * direction continues. An error of one socket resets the other, so that its reader does not take the end for a whole stream.
+ * Relays bytes between two sockets, each side at the pace of the other. The end of one direction is passed on, and the
+ * other direction continues. An error of one socket resets the other, so that its reader does not take the end for a
+ * whole stream.
  */
 import type { Socket } from "node:net";
 
@@ -55,7 +56,8 @@ export class Relay {
       this.#end ??= closed;
       to.end();
     };
-    // A socket without bytes emits its end although it is paused: a client may have ended before its backend is connected.
+    // A socket without bytes emits its end although it is paused: a client may have ended before its backend is
+    // connected.
     if (from.readableEnded) passEnd();
     else from.once("end", passEnd);
     from.once("close", () => {
@@ -70,7 +72,10 @@ export class Relay {
   }
 }
 
-/** Closes a socket so that its peer does not take the end for that of the stream: by RST, or without the closing alert of TLS. */
+/**
+ * Closes a socket so that its peer does not take the end for that of the stream: by RST, or without the closing alert
+ * of TLS.
+ */
 export function abort(socket: Socket): void {
   // With TLS the socket is not one of TCP itself, and cannot be reset.
   if ("encrypted" in socket) socket.destroy();

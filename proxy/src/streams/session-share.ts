@@ -1,6 +1,6 @@
 /**
- * Bounds the sessions of a worker. Below the maximum, an address may have any number, since a resolver or an office is one
- * address. At the maximum, the oldest session of the address with the most ends for an address with fewer.
+ * Bounds the sessions of a worker. Below the maximum, an address may have any number, since a resolver or an office is
+ * one address. At the maximum, the oldest session of the address with the most ends for an address with fewer.
  */
 
 /** A session that has a place. */
@@ -33,7 +33,9 @@ export class SessionShare {
     return this.#size < this.#max || this.#most > (this.#sessions.get(client)?.size ?? 0) + 1;
   }
 
-  /** Makes room for a session of `client`. Returns false, without ending one, if `client` itself would have the most. */
+  /**
+   * Makes room for a session of `client`. Returns false, without ending one, if `client` itself would have the most.
+   */
   makeRoomFor(client: string): boolean {
     if (this.#size < this.#max) return true;
     if (!this.hasRoomFor(client)) return false;

@@ -84,7 +84,9 @@ export class StreamConnection implements HeldStream, SecuredStream {
     return this.#relay?.heldBytes ?? 0;
   }
 
-  /** Allows the connection by its limits, or closes it. Returns whether it is allowed; `start` or `onSecure` continue. */
+  /**
+   * Allows the connection by its limits, or closes it. Returns whether it is allowed; `start` or `onSecure` continue.
+   */
   admit(): boolean {
     const { route } = this.#place;
     const { hello } = this.#accepted;
@@ -105,8 +107,8 @@ export class StreamConnection implements HeldStream, SecuredStream {
   }
 
   /**
-   * As `SecuredStream.onSecure`. The route is that of the first ClientHello. A second one (HelloRetryRequest, RFC 8446 §4.1.4) may not name
-   * another server, whose listener may not validate clients.
+   * As `SecuredStream.onSecure`. The route is that of the first ClientHello. A second one (HelloRetryRequest, RFC 8446
+   * §4.1.4) may not name another server, whose listener may not validate clients.
    */
   onSecure(socket: Socket, serverName: string): void {
     if (this.#isOver) {
@@ -142,7 +144,11 @@ export class StreamConnection implements HeldStream, SecuredStream {
     this.#accepted.client.socket.destroy();
   }
 
-  /** Reports the bytes since the last call, and closes the connection after its idle timeout. @param nowMs monotonic. */
+  /**
+   * Reports the bytes since the last call, and closes the connection after its idle timeout.
+   *
+   * @param nowMs monotonic.
+   */
   sweep(nowMs: number): void {
     const relay = this.#relay;
     if (relay === undefined) return;
@@ -227,7 +233,11 @@ export class StreamConnection implements HeldStream, SecuredStream {
     this.#relay = relay;
   }
 
-  /** Closes a connection for which nothing was relayed. @param alert for clients whose TLS ends here; undefined: none. */
+  /**
+   * Closes a connection for which nothing was relayed.
+   *
+   * @param alert for clients whose TLS ends here; undefined: none.
+   */
   #reject(reason: StreamEnd, alert: TlsAlert | undefined): false {
     const { socket } = this.#accepted.client;
     this.#end(reason);

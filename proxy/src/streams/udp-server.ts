@@ -1,6 +1,7 @@
 /**
- * The socket of a UDP listener and its sessions, by the address and port of the client. A session begins with a datagram for
- * which there is none, and ends after its idle timeout. Where no session can begin, the datagram is dropped and counted.
+ * The socket of a UDP listener and its sessions, by the address and port of the client. A session begins with a
+ * datagram for which there is none, and ends after its idle timeout. Where no session can begin, the datagram is
+ * dropped and counted.
  */
 import type { RemoteInfo, Socket } from "node:dgram";
 import { isIP } from "node:net";

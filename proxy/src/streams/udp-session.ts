@@ -1,6 +1,6 @@
 /**
- * The datagrams of one client address and port, and the replies to them. A session has a socket of its own to its endpoint, so
- * that the kernel separates the replies of sessions, and reports an endpoint at which nothing listens.
+ * The datagrams of one client address and port, and the replies to them. A session has a socket of its own to its
+ * endpoint, so that the kernel separates the replies of sessions, and reports an endpoint at which nothing listens.
  */
 import { createSocket, type Socket } from "node:dgram";
 import { isIP } from "node:net";
@@ -126,9 +126,9 @@ export class UdpSession implements Sharing {
   }
 
   /**
-   * The kernel reports that nothing listens at the endpoint (ICMP), or that it cannot be reached. A datagram that is too
-   * large for the path to the endpoint, as one over IPv6 may be for IPv4, is dropped. Neither this nor a local shortage is
-   * a failure of the endpoint.
+   * The kernel reports that nothing listens at the endpoint (ICMP), or that it cannot be reached. A datagram that is
+   * too large for the path to the endpoint, as one over IPv6 may be for IPv4, is dropped. Neither this nor a local
+   * shortage is a failure of the endpoint.
    */
   #onError(error: NodeJS.ErrnoException): void {
     if (this.#isOver) return;

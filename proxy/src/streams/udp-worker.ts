@@ -1,9 +1,9 @@
 import { hashOfText } from "@gatewayproxy/runtime/text-hash";
 
 /**
- * Returns which of the workers, from 1, has the socket of a UDP bind. If all of them shared the port, the kernel would choose
- * one by the addresses and ports of a datagram and by the number of sockets, and sessions would move to other workers, and to
- * other endpoints, whenever a worker starts or ends.
+ * Returns which of the workers, from 1, has the socket of a UDP bind. If all of them shared the port, the kernel would
+ * choose one by the addresses and ports of a datagram and by the number of sockets, and sessions would move to other
+ * workers, and to other endpoints, whenever a worker starts or ends.
  *
  * @param bind its `bindName`.
  * @param workers at least 1.

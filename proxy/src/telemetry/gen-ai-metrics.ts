@@ -57,7 +57,11 @@ export class GenAiMetrics {
     [this.#requestModels, this.#responseModels] = [labelOf(modelLabels[0]), labelOf(modelLabels[1])];
   }
 
-  /** Counts the last attempt of a request, if it was at a provider and of a known operation. @param span if it is exported. */
+  /**
+   * Counts the last attempt of a request, if it was at a provider and of a known operation.
+   *
+   * @param span if it is exported.
+   */
   requestEnded(record: RequestRecord, span: ObservedSpan | undefined): void {
     const { providerCall: call, provider: key, backend = "", durationMs, usage, startMs } = record;
     const operation = call === undefined ? undefined : genAiOperation(call.path);

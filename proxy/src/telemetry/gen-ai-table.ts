@@ -1,8 +1,8 @@
 /**
- * The metrics of the semantic conventions for generative AI (Development), as Prometheus exporters of OpenTelemetry name them.
- * By default they have the names of v1.37 of the conventions, which other gateways have, and the earlier name of the
- * provider beside the present one. OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental selects those of v0.1.0 of
- * open-telemetry/semantic-conventions-genai.
+ * The metrics of the semantic conventions for generative AI (Development), as Prometheus exporters of OpenTelemetry
+ * name them. By default they have the names of v1.37 of the conventions, which other gateways have, and the earlier
+ * name of the provider beside the present one. OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental selects those
+ * of v0.1.0 of open-telemetry/semantic-conventions-genai.
  *
  * The buckets are those that the conventions prescribe.
  */

@@ -358,10 +358,16 @@ export const processMetrics = {
   },
 } as const satisfies MetricTable;
 
-/** All metrics but those of LLM providers by the semantic conventions, in the order of the docs and of the exposition. */
+/**
+ * All metrics but those of LLM providers by the semantic conventions, in the order of the docs and of the exposition.
+ */
 export const ownMetrics: MetricTable = { ...requestMetrics, ...globalLimitMetrics, ...processMetrics };
 
-/** Returns all metrics. @param isLatestGenAi whether those of LLM providers have the names of the latest conventions. */
+/**
+ * Returns all metrics.
+ *
+ * @param isLatestGenAi whether those of LLM providers have the names of the latest conventions.
+ */
 export function metricTableOf(isLatestGenAi: boolean): MetricTable {
   return { ...ownMetrics, ...(isLatestGenAi ? latestGenAiMetrics : genAiMetrics) };
 }

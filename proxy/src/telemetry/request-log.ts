@@ -21,8 +21,8 @@ export type LoggedRequest = Pick<RequestRecord, "requestId" | "route"> &
   Partial<Pick<RequestRecord, "traceId" | "spanId">>;
 
 /**
- * Adds the ids of the request and of its span and, once it is known, its route to each line. Values from clients must be redacted
- * before.
+ * Adds the ids of the request and of its span and, once it is known, its route to each line. Values from clients must
+ * be redacted before.
  */
 export class RequestLogger {
   readonly #logger: Logger;

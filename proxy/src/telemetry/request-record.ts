@@ -101,7 +101,10 @@ export interface ProviderCall {
 export interface RequestRecord {
   /** The client's id or a new one; also sent upstream as `x-request-id`. */
   requestId: string;
-  /** The trace of the request: ours where the proxy traces, or that of the client's `traceparent`. 32 hexadecimal digits. */
+  /**
+   * The trace of the request: ours where the proxy traces, or that of the client's `traceparent`. 32 hexadecimal
+   * digits.
+   */
   traceId: string | undefined;
   /** Our span of the request; that of the client where the proxy does not trace. 16 hexadecimal digits. */
   spanId: string | undefined;
@@ -129,7 +132,9 @@ export interface RequestRecord {
   /** The result of authentication: `accepted`, `anonymous`, or a fault; undefined where no policy authenticates. */
   authentication: string | undefined;
   backend: string | undefined;
-  /** The model that the request names, where the gateway reads it; undefined where it does not, and where there is none. */
+  /**
+   * The model that the request names, where the gateway reads it; undefined where it does not, and where there is none.
+   */
   clientModel: string | undefined;
   /** The model that the backend gets, where the gateway knows it before the response. */
   requestModel: string | undefined;
@@ -147,7 +152,10 @@ export interface RequestRecord {
   attempts: number;
   /** 0 when the client disconnected before a response began. */
   status: number;
-  /** The code of `grpc-status` in the response (google.rpc.Code); undefined if it has none, as for other requests than gRPC. */
+  /**
+   * The code of `grpc-status` in the response (google.rpc.Code); undefined if it has none, as for other requests than
+   * gRPC.
+   */
   grpcStatus: number | undefined;
   reason: FailureReason | undefined;
   /** Bytes of the body as they were received, without framing. */

@@ -1,6 +1,6 @@
 /**
- * The record of one relayed connection, or of one UDP session. It is passed once to the access log and the metrics, when both
- * sides are closed.
+ * The record of one relayed connection, or of one UDP session. It is passed once to the access log and the metrics,
+ * when both sides are closed.
  */
 import type { LimitDecision } from "../ir/limit.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Isolates the failure of one object from the others: if a pure function of all resources throws, this finds the objects
- * that make it throw and omits them. No object is known to do so; this covers unknown errors.
+ * Isolates the failure of one object from the others: if a pure function of all resources throws, this finds the
+ * objects that make it throw and omits them. No object is known to do so; this covers unknown errors.
  *
  * The function is repeated only a few times, however many objects fail, since `each-object.ts` names all of one kind at
  * once. If it names none, each object is tried alone, and objects that fail only together with others are searched for.
@@ -22,8 +22,9 @@ export interface Contained<T> {
 type Compute<T> = (resources: ResourceSet) => Steps<T>;
 
 /**
- * The number of rounds in which objects of one kind and namespace may fail, any number of them in each round. After more
- * rounds, all objects of the kind in the namespace are omitted, so that a namespace does not determine the repetitions.
+ * The number of rounds in which objects of one kind and namespace may fail, any number of them in each round. After
+ * more rounds, all objects of the kind in the namespace are omitted, so that a namespace does not determine the
+ * repetitions.
  */
 const maxRounds = 8;
 
@@ -162,8 +163,8 @@ function placeOf({ kind, metadata }: Resource): string {
 }
 
 /**
- * Returns objects that represent an omitted one, since its existence matters: a policy still closes its targets or, if they
- * are unknown, every route of its namespace.
+ * Returns objects that represent an omitted one, since its existence matters: a policy still closes its targets or, if
+ * they are unknown, every route of its namespace.
  */
 function remainsFor(object: Resource): Resource[] {
   const { apiVersion, kind, metadata } = object;

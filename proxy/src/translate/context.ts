@@ -49,8 +49,8 @@ export interface TranslationContext
   readonly credentials: Credentials & { readonly valid: ValidCredentials };
   readonly hints: NameHints;
   /**
-   * Names the process that serves a Gateway. The status of a Gateway with its own pods must not depend on other Gateways,
-   * which its proxies do not know.
+   * Names the process that serves a Gateway. The status of a Gateway with its own pods must not depend on other
+   * Gateways, which its proxies do not know.
    */
   readonly placeOf: (gateway: Gateway) => string;
   /** The processes, as `placeOf` names them, whose counters of long windows start from zero with them. */

@@ -1,7 +1,7 @@
 /**
- * Computes values for objects of users, in a step for each, so that the event loop can run in between. If the computation
- * for one throws, the others are still computed. An error at the end names all failed objects, and `containment.ts` omits
- * them.
+ * Computes values for objects of users, in a step for each, so that the event loop can run in between. If the
+ * computation for one throws, the others are still computed. An error at the end names all failed objects, and
+ * `containment.ts` omits them.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Pages } from "@gatewayproxy/runtime/lists";
@@ -56,7 +56,9 @@ function addError(errors: Map<Resource, unknown>, object: Resource, error: unkno
   else errors.set(object, error);
 }
 
-/** As `eachObject`, for computations with steps. Failures that `attributing` attributes to other objects stay theirs. */
+/**
+ * As `eachObject`, for computations with steps. Failures that `attributing` attributes to other objects stay theirs.
+ */
 export function* eachObjectInSteps<Item, Value>(
   items: Iterable<Item>,
   objectOf: (item: Item) => Resource,
@@ -77,7 +79,8 @@ export function* eachObjectInSteps<Item, Value>(
 }
 
 /**
- * Computes a value for each page of objects. If the computation for one fails with `ObjectErrors`, the others are still computed.
+ * Computes a value for each page of objects. If the computation for one fails with `ObjectErrors`, the others are still
+ * computed.
  *
  * @throws `ObjectErrors` after the last page.
  */

@@ -7,8 +7,8 @@ import type { Finding } from "./status/finding.ts";
 /** The properties of the processes that serve the Gateways. */
 export interface Environment {
   /**
-   * Each Gateway has its own pods. They share no port, their proxies listen at every address of the pod, and the Service
-   * has the addresses in `spec.addresses`.
+   * Each Gateway has its own pods. They share no port, their proxies listen at every address of the pod, and the
+   * Service has the addresses in `spec.addresses`.
    */
   readonly isolatesGateways: boolean;
   /** The IP address of Gateways without `spec.addresses`. Default: every address of the machine. */
@@ -22,8 +22,8 @@ export interface Environment {
 }
 
 /**
- * Gateways share the process and listen at their addresses, so a port may be free at one address and not at another, which
- * is known when it is opened. There is nothing that parameters could configure.
+ * Gateways share the process and listen at their addresses, so a port may be free at one address and not at another,
+ * which is known when it is opened. There is nothing that parameters could configure.
  */
 export const hostEnvironment: Environment = {
   isolatesGateways: false,

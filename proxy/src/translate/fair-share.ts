@@ -1,7 +1,7 @@
 /**
- * Bounds the demand of all namespaces together by max-min fairness: a namespace that demands no more than an equal share
- * gets all of it, whatever others demand, and the rest goes to the namespaces with a higher demand. The shares depend only
- * on the demands, so they are the same for each translation of the same objects.
+ * Bounds the demand of all namespaces together by max-min fairness: a namespace that demands no more than an equal
+ * share gets all of it, whatever others demand, and the rest goes to the namespaces with a higher demand. The shares
+ * depend only on the demands, so they are the same for each translation of the same objects.
  */
 import { compareText } from "./index/object-names.ts";
 

@@ -1,6 +1,7 @@
 /**
- * Values that are kept by pages of routes: a configuration with several pages is changed at random, and each translation has the result of a
- * copy of the same resources, of which nothing is kept. So have the scopes of its Gateways.
+ * Values that are kept by pages of routes: a configuration with several pages is changed at random, and each
+ * translation has the result of a copy of the same resources, of which nothing is kept. So have the scopes of its
+ * Gateways.
  */
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
@@ -217,7 +218,11 @@ function packed({ binds, backends }: Translation) {
   return runToEnd(packSnapshot({ generation: 1, binds, backends }));
 }
 
-/** Runs a property over the sets of resources of random series of changes. @param check gets a set, and a copy of it. */
+/**
+ * Runs a property over the sets of resources of random series of changes.
+ *
+ * @param check gets a set, and a copy of it.
+ */
 function holds(check: (resources: ResourceSet, copy: ResourceSet) => void): void {
   fc.assert(
     fc.property(series, ([initial, steps]) => {

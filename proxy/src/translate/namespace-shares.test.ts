@@ -1,4 +1,6 @@
-/** What one namespace may multiply (routes by listeners, references by endpoints) has bounds, and leaves others theirs. */
+/**
+ * What one namespace may multiply (routes by listeners, references by endpoints) has bounds, and leaves others theirs.
+ */
 import { expect, test } from "vitest";
 import { parseResource } from "../api/parse-resource.ts";
 import { type Resource, resourceSet } from "../api/resource.ts";

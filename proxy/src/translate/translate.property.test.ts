@@ -69,7 +69,9 @@ const step: fc.Arbitrary<Step> = fc.record({
   readyReplicas: fc.constantFrom(1, 1, 3),
 });
 
-/** A configuration that changes: sets of resources in which an unchanged object is the same value, as a watch has it. */
+/**
+ * A configuration that changes: sets of resources in which an unchanged object is the same value, as a watch has it.
+ */
 const changes = fc
   .tuple(
     fc.array(fc.constantFrom(...scenarios), { minLength: 1, maxLength: 3 }),

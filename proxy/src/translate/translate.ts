@@ -1,6 +1,6 @@
 /**
- * Translates resources to a snapshot: a pure function. Errors of users become conditions and problems, never exceptions.
- * Valid objects are served, whatever other objects contain. The golden files in `testdata/` show each case.
+ * Translates resources to a snapshot: a pure function. Errors of users become conditions and problems, never
+ * exceptions. Valid objects are served, whatever other objects contain. The golden files in `testdata/` show each case.
  */
 import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import type { ResourceSet } from "../api/resource.ts";
@@ -29,7 +29,10 @@ export interface Translation extends Pick<Snapshot, "binds" | "backends"> {
   readonly statuses: Statuses;
   /** The errors of the conditions, each with its field. */
   readonly problems: readonly ResourceProblem[];
-  /** Rules that get fewer requests than their matches suggest, since others have precedence. They do not affect the snapshot. */
+  /**
+   * Rules that get fewer requests than their matches suggest, since others have precedence. They do not affect the
+   * snapshot.
+   */
   readonly conflicts: RouteConflicts;
   /** For `TranslateOptions.before` of the next translation. */
   readonly credentials: ValidCredentials;

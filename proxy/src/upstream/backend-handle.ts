@@ -1,6 +1,6 @@
 /**
- * A backend as requests use it: its addresses and their pools, the selection of the next one, and ejection. It stays the same object as
- * long as any snapshot contains the backend, so its state is kept across edits.
+ * A backend as requests use it: its addresses and their pools, the selection of the next one, and ejection. It stays
+ * the same object as long as any snapshot contains the backend, so its state is kept across edits.
  */
 import { isIP } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
@@ -344,8 +344,8 @@ export class BackendHandle implements PoolOwner {
   }
 
   /**
-   * Returns a member per permitted address, or for all addresses if none is permitted, so that calls fail with the reason.
-   * Until the host name is resolved, each call resolves it when it connects.
+   * Returns a member per permitted address, or for all addresses if none is permitted, so that calls fail with the
+   * reason. Until the host name is resolved, each call resolves it when it connects.
    */
   #membersOf(endpoint: Endpoint): readonly Member[] {
     const transport = this.#transportTo(endpoint.host);

@@ -1,9 +1,9 @@
 /**
  * The backends of this worker. They are kept across snapshots: a new snapshot changes only the backends that differ.
  *
- * A request keeps the credentials of the snapshot with which it started. They belong to the server of a Backend, so a Backend
- * with another server, or other TLS settings, gets another handle, and requests of older snapshots continue with the
- * previous one. The endpoints of a Service change frequently, and the gateway has no credentials for them.
+ * A request keeps the credentials of the snapshot with which it started. They belong to the server of a Backend, so a
+ * Backend with another server, or other TLS settings, gets another handle, and requests of older snapshots continue
+ * with the previous one. The endpoints of a Service change frequently, and the gateway has no credentials for them.
  */
 import type { Timer } from "@gatewayproxy/runtime/clock";
 import type { Steps } from "@gatewayproxy/runtime/steps";
@@ -46,8 +46,8 @@ export class Backends {
   }
 
   /**
-   * Opens new backends and keeps existing ones. Removed backends continue until `closeRemoved`. A step for each backend, which
-   * may have a thousand endpoints. Must not be called again before the last step.
+   * Opens new backends and keeps existing ones. Removed backends continue until `closeRemoved`. A step for each
+   * backend, which may have a thousand endpoints. Must not be called again before the last step.
    *
    * @returns the same map if each backend has the handle that it had.
    */

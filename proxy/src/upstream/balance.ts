@@ -16,8 +16,8 @@ const likeLatency = 2;
 const worstScore = 0.05;
 
 /**
- * Returns the better one of two random endpoints, by calls in progress, health and latency. This distributes load almost as
- * well as a comparison of all, without overloading one (Mitzenmacher, "The Power of Two Choices", 2001).
+ * Returns the better one of two random endpoints, by calls in progress, health and latency. This distributes load
+ * almost as well as a comparison of all, without overloading one (Mitzenmacher, "The Power of Two Choices", 2001).
  *
  * @param random 0 ≤ random() < 1
  * @param nowMs monotonic

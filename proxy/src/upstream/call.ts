@@ -1,7 +1,7 @@
 /**
- * A request to an endpoint. `UpstreamCall` receives the events of its connection, and passes them on to its sink: `onHead` at
- * most once, `onData` only after it, then exactly one of `onEnd` and `onFailure`, and nothing after that. It notifies the
- * endpoint when its connection is free.
+ * A request to an endpoint. `UpstreamCall` receives the events of its connection, and passes them on to its sink:
+ * `onHead` at most once, `onData` only after it, then exactly one of `onEnd` and `onFailure`, and nothing after that.
+ * It notifies the endpoint when its connection is free.
  */
 import { endToEndFields } from "@gatewayproxy/http/fields";
 import type { ClientExchange, ClientRequest, FieldList, SwitchedStream } from "@gatewayproxy/http/ports";
@@ -16,10 +16,13 @@ export interface UpstreamRequest extends ClientRequest {
   readonly client?: string;
 }
 
-/** Receives the response. All methods are called in order, in the turn of the event loop in which the bytes were read. */
+/**
+ * Receives the response. All methods are called in order, in the turn of the event loop in which the bytes were read.
+ */
 export interface ResponseSink {
   /**
-   * An interim response (1xx, RFC 9110 §15.2) other than 100 and 101 has arrived. Called any number of times before `onHead`.
+   * An interim response (1xx, RFC 9110 §15.2) other than 100 and 101 has arrived. Called any number of times before
+   * `onHead`.
    *
    * @param headers as for `onHead`.
    */
@@ -32,8 +35,8 @@ export interface ResponseSink {
   onEnd(trailers: string[], call: UpstreamCall): void;
   onFailure(failure: UpstreamFailure, call: UpstreamCall): void;
   /**
-   * Called instead of all others, only for a request with `upgrade`: the endpoint has switched protocols. The sink reads and
-   * closes the connection. The call is in progress until it is closed.
+   * Called instead of all others, only for a request with `upgrade`: the endpoint has switched protocols. The sink
+   * reads and closes the connection. The call is in progress until it is closed.
    *
    * @param headers flat, names lower case, without hop-by-hop fields.
    */
@@ -104,7 +107,10 @@ export class UpstreamCall implements ConnectionCall {
     return this.#hasBegun;
   }
 
-  /** Aborts the call: closes the connection, or the stream, and calls no method of the sink. Has no effect after the end. */
+  /**
+   * Aborts the call: closes the connection, or the stream, and calls no method of the sink. Has no effect after the
+   * end.
+   */
   abort(): void {
     this.#end({ kind: "aborted", message: "the call was aborted" });
   }
@@ -239,8 +245,8 @@ const firstForwardedInterim = 102;
 const maxInterimHeads = 16;
 
 /**
- * Returns the fields that clients get. `x-envoy-ratelimited` is only for denials by a global limit, and clients would take one
- * of a backend for such a denial.
+ * Returns the fields that clients get. `x-envoy-ratelimited` is only for denials by a global limit, and clients would
+ * take one of a backend for such a denial.
  */
 function forwardedFields(fields: FieldList): string[] {
   return endToEndFields(fields, "x-envoy-ratelimited");

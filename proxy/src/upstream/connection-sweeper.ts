@@ -1,4 +1,6 @@
-/** Ends the requests to endpoints that take too long, and closes idle connections, with one timer for all of a worker. */
+/**
+ * Ends the requests to endpoints that take too long, and closes idle connections, with one timer for all of a worker.
+ */
 import { type Swept, sweepMs } from "@gatewayproxy/http/sweep";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 

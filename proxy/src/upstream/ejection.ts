@@ -17,8 +17,8 @@ export function mayEject(endpoints: number, alreadyOut: number): boolean {
 }
 
 /**
- * Returns the time of an ejection. It doubles each time, with a random addition of up to half, so that endpoints that failed
- * together do not return together.
+ * Returns the time of an ejection. It doubles each time, with a random addition of up to half, so that endpoints that
+ * failed together do not return together.
  *
  * @param timesEjected before this one.
  * @param random 0 ≤ random < 1

@@ -1,6 +1,6 @@
 /**
- * The health of an endpoint by its last responses, as moving averages in which the newest response counts 0.3, so that about
- * the last ten matter.
+ * The health of an endpoint by its last responses, as moving averages in which the newest response counts 0.3, so that
+ * about the last ten matter.
  */
 
 /** The weight of the newest response in the averages. */

@@ -1,6 +1,6 @@
 /**
- * The connections of this worker to an endpoint, up to a maximum, and the calls that wait for one. Available connections are
- * on a stack, so that the last used one is used first and the others become idle.
+ * The connections of this worker to an endpoint, up to a maximum, and the calls that wait for one. Available
+ * connections are on a stack, so that the last used one is used first and the others become idle.
  *
  * A worker calls thousands of endpoints seldom, so a pool creates each part of its state at first use.
  */
@@ -58,7 +58,9 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore {
   /** The available connections. */
   readonly #free: Connection[] = [];
   #pending: PendingQueue | undefined;
-  /** Calls with an HTTP/2 connection that is being opened, or accepts no stream now (SETTINGS_MAX_CONCURRENT_STREAMS). */
+  /**
+   * Calls with an HTTP/2 connection that is being opened, or accepts no stream now (SETTINGS_MAX_CONCURRENT_STREAMS).
+   */
   #starting: PendingQueue | undefined;
   #tunnels: TunnelShare | undefined;
   #closing = false;
@@ -160,7 +162,8 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore {
   /**
    * Sends `request` as soon as a connection is available. `sink` receives the response.
    *
-   * @param isRepeated whether this endpoint got the same request before: it counts as another call, but not as another request.
+   * @param isRepeated whether this endpoint got the same request before: it counts as another call, but not as another
+   *   request.
    */
   send(request: UpstreamRequest, sink: ResponseSink, isRepeated = false): UpstreamCall {
     const call = new UpstreamCall(this.address, request.body, sink, this);

@@ -1,6 +1,6 @@
 /**
- * Why a call to a backend failed, by what a caller can do: a failed connection can be retried on another endpoint, a truncated
- * response cannot.
+ * Why a call to a backend failed, by what a caller can do: a failed connection can be retried on another endpoint, a
+ * truncated response cannot.
  */
 import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { forbiddenAddress } from "../connect/guarded-lookup.ts";

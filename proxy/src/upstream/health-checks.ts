@@ -1,6 +1,6 @@
 /**
- * Active health checks of an endpoint, on their own connections. Three consecutive failures make an endpoint unhealthy, and one
- * success makes it healthy. An endpoint of streams is checked by a connection to it, without a request.
+ * Active health checks of an endpoint, on their own connections. Three consecutive failures make an endpoint unhealthy,
+ * and one success makes it healthy. An endpoint of streams is checked by a connection to it, without a request.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";

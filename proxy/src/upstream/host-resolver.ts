@@ -1,6 +1,6 @@
 /**
- * The current addresses of a host name: resolved again when their TTL ends. If that fails, the known addresses stay in use,
- * since a server may be available without its DNS server.
+ * The current addresses of a host name: resolved again when their TTL ends. If that fails, the known addresses stay in
+ * use, since a server may be available without its DNS server.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
@@ -14,8 +14,8 @@ export interface HostResolverOptions {
   /** Of the backend. */
   readonly namespace: string;
   /**
-   * Decides when a query is (in the turn of its namespace; again after the TTL, within 1 s to 5 minutes, or 5 s after a failure),
-   * and how many addresses are used.
+   * Decides when a query is (in the turn of its namespace; again after the TTL, within 1 s to 5 minutes, or 5 s after a
+   * failure), and how many addresses are used.
    */
   readonly budget: NameBudget;
   /** Times the next query. */

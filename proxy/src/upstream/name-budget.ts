@@ -1,6 +1,6 @@
 /**
- * Bounds the work and the memory for the names of backends. A tenant chooses the names, and its name servers choose their TTLs and
- * numbers of addresses, so those of a namespace have bounds in all.
+ * Bounds the work and the memory for the names of backends. A tenant chooses the names, and its name servers choose
+ * their TTLs and numbers of addresses, so those of a namespace have bounds in all.
  */
 import { ConcurrencyLimit } from "@gatewayproxy/runtime/concurrency-limit";
 
@@ -18,8 +18,8 @@ const maxAddressesOfName = 1_000;
 /** Of all names of a namespace. */
 const maxAddresses = 16_384;
 /**
- * Names of a namespace that are resolved at the same time. All of them are due when the process starts, and their queries would
- * delay those of others in the process, the network and the name server.
+ * Names of a namespace that are resolved at the same time. All of them are due when the process starts, and their
+ * queries would delay those of others in the process, the network and the name server.
  */
 const maxConcurrent = 32;
 

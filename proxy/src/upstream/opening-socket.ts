@@ -5,8 +5,8 @@ import { openSocket } from "../connect/open-socket.ts";
 import type { ConnectionOptions, ConnectionTarget, SessionStore } from "./connection.ts";
 
 /**
- * Receives the result of an attempt to connect. At most one of `onConnect` and `onConnectError` is called, and not within
- * `OpeningSocket.open`.
+ * Receives the result of an attempt to connect. At most one of `onConnect` and `onConnectError` is called, and not
+ * within `OpeningSocket.open`.
  */
 export interface SocketOwner {
   /** Called with a socket that has a local address and port, before it is connected. Absent: it is not needed. */

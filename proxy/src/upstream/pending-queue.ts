@@ -1,9 +1,9 @@
 /**
- * The calls to an endpoint that wait for an available connection. Clients take turns, and the calls of a client are served in
- * order, so that a client with many calls does not delay the few of another one.
+ * The calls to an endpoint that wait for an available connection. Clients take turns, and the calls of a client are
+ * served in order, so that a client with many calls does not delay the few of another one.
  *
- * The waiting time is bounded, since a client that gets an early error can use another server, and a response after its timeout
- * is useless.
+ * The waiting time is bounded, since a client that gets an early error can use another server, and a response after its
+ * timeout is useless.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { BackendLoad } from "./backend-load.ts";

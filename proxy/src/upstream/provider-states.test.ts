@@ -1,4 +1,7 @@
-/** What one worker learns of a provider, another one knows. The rules are tested with requests (test/integration/provider-quota.test.ts). */
+/**
+ * What one worker learns of a provider, another one knows. The rules are tested with requests
+ * (test/integration/provider-quota.test.ts).
+ */
 import { Worker } from "node:worker_threads";
 import { once } from "node:events";
 import { describe, expect, test } from "vitest";

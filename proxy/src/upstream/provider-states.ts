@@ -4,14 +4,16 @@
  *
  *     lock | buckets of 8 rows of 128 bytes
  *
- * A row is found by the identity of its provider alone. Providers without a failure have none. Writers hold the lock. Readers do
- * not, since a number that another worker changes at the same time affects one choice only. Where a bucket is full, the namespace
- * with the most rows in it loses its oldest, so that the failing providers of one tenant replace no state of another.
+ * A row is found by the identity of its provider alone. Providers without a failure have none. Writers hold the lock.
+ * Readers do not, since a number that another worker changes at the same time affects one choice only. Where a bucket
+ * is full, the namespace with the most rows in it loses its oldest, so that the failing providers of one tenant replace
+ * no state of another.
  *
- * A 429 is what a provider says to one client: its budget may be that of this client, or the request may be too large. So the
- * 429 of one client parks the provider for others only until one of them has tried it: one request of another client is let
- * through as a probe. If it succeeds, the provider is available again, and the first client does not park it a second time
- * in this window. If it gets a 429, too, further probes wait ten seconds, then twice as long each time.
+ * A 429 is what a provider says to one client: its budget may be that of this client, or the request may be too large.
+ * So the 429 of one client parks the provider for others only until one of them has tried it: one request of another
+ * client is let through as a probe. If it succeeds, the provider is available again, and the first client does not park
+ * it a second time in this window. If it gets a 429, too, further probes wait ten seconds, then twice as long each
+ * time.
  */
 import { hash } from "node:crypto";
 import { BucketLocks } from "@gatewayproxy/runtime/bucket-locks";
@@ -246,8 +248,8 @@ export class ProviderState {
   }
 
   /**
-   * Takes an empty row of the bucket, or the one that was changed the longest time ago of those whose owner has the most rows
-   * there, with this one.
+   * Takes an empty row of the bucket, or the one that was changed the longest time ago of those whose owner has the
+   * most rows there, with this one.
    */
   #take(): number {
     const rows = Array.from({ length: ways }, (_, way) => this.#bucket + way * rowNumbers);
@@ -290,14 +292,18 @@ const clearedBySuccess = [
 ];
 
 /**
- * Returns the identity of a provider: its Backend, its server, and the credentials whose quota it has. With other credentials, it
- * has another state.
+ * Returns the identity of a provider: its Backend, its server, and the credentials whose quota it has. With other
+ * credentials, it has another state.
  */
 export function providerIdentity({ key, endpoints, ai }: Backend): string {
   return JSON.stringify([key, endpoints, ai?.provider, ai?.apiKey, ai?.signature?.credentials]);
 }
 
-/** Returns the number of a client, at least 1, which is the same in every worker. @param client its identity or address. */
+/**
+ * Returns the number of a client, at least 1, which is the same in every worker.
+ *
+ * @param client its identity or address.
+ */
 export function clientNumber(client: string): number {
   return 1 + hashOfText(client);
 }

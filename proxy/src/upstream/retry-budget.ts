@@ -1,8 +1,8 @@
 /**
  * Bounds the retries of a backend. Retries help while few calls fail. If most fail, they only add load to an overloaded
- * backend. Over any ten seconds, retries are therefore at most a fifth of the requests, or ten per second if that is more.
- * These are the defaults of the retry budget of the Gateway API (GEP-3388), which is experimental in release 1.6 and has its
- * own resource, so they are not settings here.
+ * backend. Over any ten seconds, retries are therefore at most a fifth of the requests, or ten per second if that is
+ * more. These are the defaults of the retry budget of the Gateway API (GEP-3388), which is experimental in release 1.6
+ * and has its own resource, so they are not settings here.
  */
 
 const seconds = 10;

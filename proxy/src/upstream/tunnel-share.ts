@@ -1,6 +1,7 @@
 /**
- * The calls to an endpoint that request a switch of protocols, or have switched. They have their own share of connections,
- * since a tunnel may be idle for any time. Tunnels and other requests therefore do not reduce each other's connections.
+ * The calls to an endpoint that request a switch of protocols, or have switched. They have their own share of
+ * connections, since a tunnel may be idle for any time. Tunnels and other requests therefore do not reduce each other's
+ * connections.
  */
 import type { UpstreamCall } from "./call.ts";
 

@@ -3,7 +3,10 @@
 export interface UpstreamSettings {
   /** Maximum number of connections to an endpoint. Further calls wait. */
   readonly maxConnections: number;
-  /** Maximum number of calls to an endpoint that may switch protocols, in addition to `maxConnections`. Default: as many. */
+  /**
+   * Maximum number of calls to an endpoint that may switch protocols, in addition to `maxConnections`. Default: as
+   * many.
+   */
   readonly maxTunnels?: number;
   /** Maximum number of calls to a backend, including pending ones. */
   readonly maxRequests: number;

@@ -153,7 +153,10 @@ async function examineProxy(
   if (limits !== undefined) for (const finding of examineLimits(limits)) report(finding);
 }
 
-/** Reads the limits. The first read makes the proxy identify its services; the next ones wait for that, at most a second. */
+/**
+ * Reads the limits. The first read makes the proxy identify its services; the next ones wait for that, at most a
+ * second.
+ */
 async function identifiedLimits(admin: AdminClient, io: Io): Promise<Limits> {
   // Timers of the clock do not keep a process alive.
   const keepAlive = setInterval(() => undefined, 60_000);

@@ -20,8 +20,8 @@ export interface ResetOptions extends ConnectOptions {
 }
 
 /**
- * Resets counters in each selected proxy, one after the other. If one fails, the output has those before it, since their
- * counters are reset.
+ * Resets counters in each selected proxy, one after the other. If one fails, the output has those before it, since
+ * their counters are reset.
  */
 export async function reset(
   policy: string,

@@ -1,4 +1,6 @@
-/** Runs `proxyctl limits test`: replays a log, or a synthetic load, through the limits of manifests, on its own clock. */
+/**
+ * Runs `proxyctl limits test`: replays a log, or a synthetic load, through the limits of manifests, on its own clock.
+ */
 import { readFile } from "node:fs/promises";
 import { text as readAll } from "node:stream/consumers";
 import { LimitReplay, type LoggedIdentity } from "@gatewayproxy/proxy/limit-replay";

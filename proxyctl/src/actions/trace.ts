@@ -97,8 +97,8 @@ async function traceLive(
 }
 
 /**
- * Explains the kept denials of a trace, or traces its next request. Each replica keeps its own denials, and any may get the
- * request, so all are asked.
+ * Explains the kept denials of a trace, or traces its next request. Each replica keeps its own denials, and any may get
+ * the request, so all are asked.
  */
 async function traceById(
   resource: string | undefined,

@@ -55,7 +55,9 @@ const maxBytes = {
   error: mebibyte,
 } as const;
 
-/** The timeout of a response that is not a stream: usually milliseconds, seconds with tens of thousands of resources. */
+/**
+ * The timeout of a response that is not a stream: usually milliseconds, seconds with tens of thousands of resources.
+ */
 const defaultTimeoutMs = 20_000;
 
 /** Client of one admin server. */

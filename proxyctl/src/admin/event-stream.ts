@@ -1,4 +1,7 @@
-/** Parses server-sent events (WHATWG HTML, section 9.2), as far as the admin server uses them: comments and `data` lines. */
+/**
+ * Parses server-sent events (WHATWG HTML, section 9.2), as far as the admin server uses them: comments and `data`
+ * lines.
+ */
 
 /** An item of an event stream. */
 export type StreamItem =

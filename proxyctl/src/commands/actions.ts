@@ -1,6 +1,7 @@
 /**
- * The actions of commands, each loaded when it runs. The command tree must load in milliseconds, since a shell runs it at
- * every TAB. So nothing under commands/ imports an action, a schema, a parser or the Kubernetes client in any other way.
+ * The actions of commands, each loaded when it runs. The command tree must load in milliseconds, since a shell runs it
+ * at every TAB. So nothing under commands/ imports an action, a schema, a parser or the Kubernetes client in any other
+ * way.
  */
 export const actions = {
   config: () => import("../actions/config.ts"),

@@ -1,6 +1,6 @@
 /**
- * `proxyctl completion`: scripts for the completion of command lines in a shell. The scripts are short: the hidden command
- * `__complete` finds the candidates in the command tree.
+ * `proxyctl completion`: scripts for the completion of command lines in a shell. The scripts are short: the hidden
+ * command `__complete` finds the candidates in the command tree.
  */
 import { Argument, type Command } from "commander";
 import type { Io } from "../io.ts";

@@ -243,7 +243,9 @@ function keyOf(parts: readonly string[]): string | undefined {
   return parts.map((part) => `string(size(${part})) + ":" + ${part}`).join(" + ");
 }
 
-/** The values that Envoy AI Gateway writes into its metadata, as costs here; `undefined` is what is counted by default. */
+/**
+ * The values that Envoy AI Gateway writes into its metadata, as costs here; `undefined` is what is counted by default.
+ */
 const tokenCosts: Readonly<Record<string, string | undefined>> = {
   llm_total_token: undefined,
   llm_input_token: "llm.inputTokens",

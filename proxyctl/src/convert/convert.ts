@@ -16,8 +16,8 @@ export interface Conversion extends Converted {
 }
 
 /**
- * Converts each object of `convertedKinds`, also in lists. Objects of other kinds are ignored. Throws an `Error` that names
- * the kind and the field for one that is malformed.
+ * Converts each object of `convertedKinds`, also in lists. Objects of other kinds are ignored. Throws an `Error` that
+ * names the kind and the field for one that is malformed.
  */
 export function convertObjects(objects: readonly unknown[]): Conversion {
   const converted = objects

@@ -64,8 +64,8 @@ export interface ObjectName {
 const [maxTargets, maxEntries] = [16, 16];
 
 /**
- * Returns policies for all entries at all targets: several if there are more than one may have. Entries that share a counter
- * over targets need a bucket.
+ * Returns policies for all entries at all targets: several if there are more than one may have. Entries that share a
+ * counter over targets need a bucket.
  */
 export function policiesOf(
   { name, namespace }: ObjectName,
@@ -97,7 +97,8 @@ export function celString(text: string): string {
 
 /**
  * Returns a CEL condition for a client address in a range: true for a range of all addresses. Undefined if a condition
- * cannot express it: there is no function for ranges, so only whole bytes of IPv4, and single addresses, can be compared.
+ * cannot express it: there is no function for ranges, so only whole bytes of IPv4, and single addresses, can be
+ * compared.
  */
 export function inRange(cidr: string): string | undefined {
   const [address = "", length] = cidr.split("/");

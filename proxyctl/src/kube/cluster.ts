@@ -1,6 +1,6 @@
 /**
- * The Kubernetes API as far as proxyctl needs it: pods, Gateways, and connections to ports of pods. Only this module uses
- * the client library, which takes a second to load; so it is loaded only for commands that need a cluster.
+ * The Kubernetes API as far as proxyctl needs it: pods, Gateways, and connections to ports of pods. Only this module
+ * uses the client library, which takes a second to load; so it is loaded only for commands that need a cluster.
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { duplexPair, type Duplex, Writable } from "node:stream";
@@ -173,8 +173,8 @@ export class Cluster {
   }
 
   /**
-   * Connects to a port of a pod, as `kubectl port-forward` does, but without a port on this machine. The stream fails with a
-   * `CommandError` if nothing listens there.
+   * Connects to a port of a pod, as `kubectl port-forward` does, but without a port on this machine. The stream fails
+   * with a `CommandError` if nothing listens there.
    */
   async connect(pod: string, port: number): Promise<Duplex> {
     const [near, far] = duplexPair();

@@ -46,7 +46,11 @@ function describeFailure({ server, context }: ApiServer, error: unknown): Failur
   };
 }
 
-/** Returns the error of a connection to a port of a pod. @param found the message of the kubelet or of the handshake. */
+/**
+ * Returns the error of a connection to a port of a pod.
+ *
+ * @param found the message of the kubelet or of the handshake.
+ */
 export function describeForwardError(attempt: string, found: string, cause?: unknown): CommandError {
   const text = cause instanceof Error || cause === undefined ? found : handshakeText(cause);
   if (/\b403\b/.test(text)) {

@@ -18,7 +18,10 @@ export function renderDocuments(values: readonly unknown[]): string {
   return values.map(renderYaml).join("---\n");
 }
 
-/** Renders YAML without control characters: strings that contain some are double-quoted, with JSON's escapes (YAML 1.2 §5.7). */
+/**
+ * Renders YAML without control characters: strings that contain some are double-quoted, with JSON's escapes (YAML 1.2
+ * §5.7).
+ */
 export function renderYaml(value: unknown): string {
   const options = { aliasDuplicateObjects: false };
   const text = stringify(value, { ...options, lineWidth: 0 });

@@ -2,8 +2,8 @@
 import { parseAllDocuments } from "yaml";
 
 /**
- * Returns the values of all documents of a text, without empty ones. Throws an `Error` with line and column for text that is
- * no YAML.
+ * Returns the values of all documents of a text, without empty ones. Throws an `Error` with line and column for text
+ * that is no YAML.
  */
 export function parseYamlDocuments(text: string): readonly unknown[] {
   const documents = parseAllDocuments(text);

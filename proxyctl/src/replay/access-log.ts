@@ -6,8 +6,8 @@ import { identityOf, jsonOf } from "./identity.ts";
 import type { ReplayedRequest } from "./replay.ts";
 
 /**
- * The fields of a line on which a limit can depend. `headers`, `jwt` and `apiKey` are not in the log of the proxy, and may be
- * added.
+ * The fields of a line on which a limit can depend. `headers`, `jwt` and `apiKey` are not in the log of the proxy, and
+ * may be added.
  */
 const lineSchema = z.object({
   time: z.iso.datetime({ offset: true }),

@@ -1,6 +1,6 @@
 /**
- * The rate limit services of a replay: the service of this project, in memory and on the replay's clock, with limits from
- * the files of a service. Requests and responses are encoded, so that both sides run the code that serves.
+ * The rate limit services of a replay: the service of this project, in memory and on the replay's clock, with limits
+ * from the files of a service. Requests and responses are encoded, so that both sides run the code that serves.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { errorMessage } from "@gatewayproxy/runtime/thrown-value";

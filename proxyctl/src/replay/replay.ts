@@ -1,6 +1,6 @@
 /**
- * Replays requests through limits on their own clock: each is decided at its start, and its tokens are charged at its end,
- * in the order of these times.
+ * Replays requests through limits on their own clock: each is decided at its start, and its tokens are charged at its
+ * end, in the order of these times.
  */
 import type { GlobalLimit } from "@gatewayproxy/proxy/global-limit";
 import type { LocalLimit } from "@gatewayproxy/proxy/limit";

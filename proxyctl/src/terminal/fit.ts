@@ -10,8 +10,8 @@ export function fit(text: string, width: number): string {
 }
 
 /**
- * Cuts a text to `width` columns: the longest word loses its middle first, so that a long name or URL costs no other word.
- * Names keep their ends, which distinguish them. The result may be longer if there are many short words.
+ * Cuts a text to `width` columns: the longest word loses its middle first, so that a long name or URL costs no other
+ * word. Names keep their ends, which distinguish them. The result may be longer if there are many short words.
  */
 export function squeeze(text: string, width: number): string {
   const words = text.split(" ");

@@ -42,7 +42,10 @@ const sequences: Readonly<Record<string, Key>> = {
   "\u0003": "interrupt",
 };
 
-/** Returns the keys of one read; unknown ones are skipped. A lone escape is a key, since a sequence arrives in one piece. */
+/**
+ * Returns the keys of one read; unknown ones are skipped. A lone escape is a key, since a sequence arrives in one
+ * piece.
+ */
 export function parseKeys(bytes: string): readonly Key[] {
   const pieces = bytes.match(/\u001b\[[0-9;]*[A-Za-z~]|\u001bO[A-Za-z]|[^]/gu) ?? [];
   return pieces.flatMap((piece) => sequences[piece] ?? []);

@@ -30,7 +30,10 @@ export interface ScreenEvents {
 /** xterm's private modes 1049 (alternate screen) and 25 (cursor), and 7 (no wrapping at the margin). */
 const enter = ownSequence("\u001b[?1049h") + ownSequence("\u001b[?25l") + ownSequence("\u001b[?7l");
 const leave = ownSequence("\u001b[?7h") + ownSequence("\u001b[?25h") + ownSequence("\u001b[?1049l");
-/** Cursor to the first character of the screen (CUP), to the next line; erased to the end of the line (EL), the screen (ED). */
+/**
+ * Cursor to the first character of the screen (CUP), to the next line; erased to the end of the line (EL), the screen
+ * (ED).
+ */
 const home = ownSequence("\u001b[H");
 const nextLine = ownSequence("\r\n");
 const eraseLine = ownSequence("\u001b[K");

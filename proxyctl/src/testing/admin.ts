@@ -16,7 +16,9 @@ export async function startMute(): Promise<string> {
   return `127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** Responses by `METHOD /path`, without the query: a string is the body of a 200 response, a function responds itself. */
+/**
+ * Responses by `METHOD /path`, without the query: a string is the body of a 200 response, a function responds itself.
+ */
 export type AdminScript = Readonly<
   Record<string, string | object | ((request: IncomingMessage, response: ServerResponse) => void)>
 >;

@@ -17,7 +17,9 @@ export interface FollowTraceIdOptions {
   readonly signal: AbortSignal;
 }
 
-/** Resolves when the request has ended. Throws a `CommandError` if its trace ends before, or a proxy does not respond. */
+/**
+ * Resolves when the request has ended. Throws a `CommandError` if its trace ends before, or a proxy does not respond.
+ */
 export async function followTraceId({
   admins,
   traceId,

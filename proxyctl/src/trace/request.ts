@@ -61,7 +61,10 @@ function requestCommand(): Command {
     .configureOutput({ writeErr: () => undefined, writeOut: () => undefined });
 }
 
-/** Parses the arguments after `--`. Throws a usage error. `userAgent` and `requestId` are sent unless the user sets them. */
+/**
+ * Parses the arguments after `--`. Throws a usage error. `userAgent` and `requestId` are sent unless the user sets
+ * them.
+ */
 export async function parseRequest(
   args: readonly string[],
   defaults: { readonly userAgent: string; readonly requestId: string },

@@ -1,6 +1,6 @@
 /**
- * The full-screen view of a trace: the list of events, and the selected one in full at its right, or below it on a narrow
- * screen. Pure functions: a state, its changes by keys and events, and the lines that show it.
+ * The full-screen view of a trace: the list of events, and the selected one in full at its right, or below it on a
+ * narrow screen. Pure functions: a state, its changes by keys and events, and the lines that show it.
  */
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import type { Styles } from "../output/style.ts";

@@ -1,4 +1,6 @@
-/** The Gateways of `proxyctl config all`: whether each is accepted and programmed, and the problems of its listeners. */
+/**
+ * The Gateways of `proxyctl config all`: whether each is accepted and programmed, and the problems of its listeners.
+ */
 import type { ConfigDump, DumpedGateway, DumpedListener } from "@gatewayproxy/admin-api/config-dump";
 import type { Condition } from "@gatewayproxy/admin-api/shape";
 import type { Column } from "../output/table.ts";

@@ -25,7 +25,9 @@ export function describeLocal(entry: LocalEntry): string {
   return parts.filter((part) => part !== undefined).join(" ");
 }
 
-/** Describes `/minute`; requests in progress, `4 concurrent requests`, and connections, `4 connections`, have no window. */
+/**
+ * Describes `/minute`; requests in progress, `4 concurrent requests`, and connections, `4 connections`, have no window.
+ */
 export function perWindow(entry: Pick<LocalEntry, "counts" | "unit" | "every" | "window" | "timeZone">): string {
   if (entry.counts === "connections") return "";
   return entry.unit === undefined ? " requests" : `/${describeWindow(entry.unit, entry)}`;

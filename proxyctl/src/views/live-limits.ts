@@ -52,8 +52,8 @@ const podColumn = { head: "POD", whenNarrow: "squeeze", cell: ({ from }: { reado
 const unbounded = { columns: Number.POSITIVE_INFINITY, rows: Number.POSITIVE_INFINITY };
 
 /**
- * Renders the tables, with a column for the pod if there are several proxies. Used-up counters are highlighted. Counters
- * that do not fit into `size` are left out from the end, with a note.
+ * Renders the tables, with a column for the pod if there are several proxies. Used-up counters are highlighted.
+ * Counters that do not fit into `size` are left out from the end, with a note.
  */
 export function renderLiveLimits(proxies: readonly LiveLimits[], styles: Styles, size = unbounded): string {
   const services = renderServices(proxies, size.columns);

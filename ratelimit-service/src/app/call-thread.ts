@@ -87,8 +87,8 @@ interface StoreParts {
 }
 
 /**
- * Decides the calls of one thread. `open` creates it, `applyConfig` or `applyPostedConfig` sets its configuration, `listen`
- * opens its port, and `close` ends it.
+ * Decides the calls of one thread. `open` creates it, `applyConfig` or `applyPostedConfig` sets its configuration,
+ * `listen` opens its port, and `close` ends it.
  */
 export class CallThread {
   readonly service: RateLimitService;

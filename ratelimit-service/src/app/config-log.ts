@@ -1,6 +1,6 @@
 /**
- * Logs the result of each load of the configuration. The source of the configuration decides how often it changes and how
- * many problems it has, so the number of lines is bounded: by load, and by time.
+ * Logs the result of each load of the configuration. The source of the configuration decides how often it changes and
+ * how many problems it has, so the number of lines is bounded: by load, and by time.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
@@ -32,8 +32,8 @@ export class ConfigLog {
   }
 
   /**
-   * Logs one line for a load, and one for each of its problems and warnings. If loads follow each other too fast, only the
-   * last one of each interval is logged, with the number of the others.
+   * Logs one line for a load, and one for each of its problems and warnings. If loads follow each other too fast, only
+   * the last one of each interval is logged, with the number of the others.
    */
   logLoad(update: ConfigUpdate): void {
     if (this.#pending !== undefined) {

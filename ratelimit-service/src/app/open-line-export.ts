@@ -4,7 +4,10 @@ import type { Logs } from "@gatewayproxy/runtime/log";
 import type { LogExportSettings } from "@gatewayproxy/runtime/log-export-settings";
 import { readVersion } from "@gatewayproxy/runtime/version";
 
-/** The module that logs problems of exports by OTLP. Its own lines are not exported, so that a failing export has no end. */
+/**
+ * The module that logs problems of exports by OTLP. Its own lines are not exported, so that a failing export has no
+ * end.
+ */
 const exportModule = "ratelimit::tracing";
 
 /** The lines of one thread that are exported. */

@@ -1,6 +1,6 @@
 /**
- * Opens the store that the settings name, one for each thread: threads share memory, but not connections. Only the client of
- * that store is loaded, since the client of Redis alone takes 10 MiB.
+ * Opens the store that the settings name, one for each thread: threads share memory, but not connections. Only the
+ * client of that store is loaded, since the client of Redis alone takes 10 MiB.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";

@@ -43,7 +43,8 @@ const calls = await CallThread.open({
   tracing,
   exportedLines: exportedLines?.counts,
 });
-// The main thread stops the process when its own connection fails for good; a worker retries until the main thread closes it.
+// The main thread stops the process when its own connection fails for good; a worker retries until the main thread
+// closes it.
 calls.connected.catch(() => undefined);
 
 async function handle(message: ToWorker): Promise<void> {

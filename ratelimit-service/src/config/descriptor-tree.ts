@@ -79,9 +79,9 @@ const maxProblems = 1_000;
 const maxShownName = 500;
 
 /**
- * Maximum number of characters of all paths of one spec, which contain the domain and the keys above. Each limit has its path
- * as the name of its metrics, so that one long key above many limits would take gigabytes. 100,000 limits may have paths
- * of 335 characters.
+ * Maximum number of characters of all paths of one spec, which contain the domain and the keys above. Each limit has
+ * its path as the name of its metrics, so that one long key above many limits would take gigabytes. 100,000 limits may
+ * have paths of 335 characters.
  */
 export const maxPathCharacters = 33_554_432;
 

@@ -1,7 +1,7 @@
 /**
  * Sliding windows, and several limits of one descriptor: their counters count a call all together or not at all
- * (`CounterStore.applyGroups`). A descriptor has one status in the protocol, so that of one limit is shown: for a denied
- * call, of those that deny it the one that resets last; otherwise the one with the least remaining.
+ * (`CounterStore.applyGroups`). A descriptor has one status in the protocol, so that of one limit is shown: for a
+ * denied call, of those that deny it the one that resets last; otherwise the one with the least remaining.
  */
 import { type GroupCount, type GroupCounter, isCounted, maxCount } from "../model/counter-store.ts";
 import { keepSecondsOf, subWindowLeavesMs } from "../model/limit-window.ts";
@@ -73,8 +73,8 @@ export function cachedGroup(
 }
 
 /**
- * Whether a cached limit can still be over. The key of a sliding window does not name its time, so its entry may be old,
- * or from a clock that was ahead.
+ * Whether a cached limit can still be over. The key of a sliding window does not name its time, so its entry may be
+ * old, or from a clock that was ahead.
  */
 function mayLastUntil(counter: GroupCounter, untilSeconds: number, nowSeconds: number): boolean {
   if (untilSeconds <= nowSeconds) return false;

@@ -3,10 +3,10 @@
  * both can share a store during a migration: `<prefix><domain>_<key>_<value>_<key>_<value>_<window start>`. In that
  * form, different descriptors get the same name when a key or a value contains `_`; the escaped form keeps them apart.
  *
- * Counters of calendar and sliding windows and of `rate_limits` are unknown to envoyproxy/ratelimit. Their keys are always
- * escaped, and end in the name of the window: `{<prefix><domain>_<key>_<value>_}calendar-1-Months-UTC-<window start>`. The
- * braces are the hash tag of Redis Cluster, so that all counters of a descriptor have one slot. No key of the other form
- * ends like that: after its last `_` it has digits only.
+ * Counters of calendar and sliding windows and of `rate_limits` are unknown to envoyproxy/ratelimit. Their keys are
+ * always escaped, and end in the name of the window: `{<prefix><domain>_<key>_<value>_}calendar-1-Months-UTC-<window
+ * start>`. The braces are the hash tag of Redis Cluster, so that all counters of a descriptor have one slot. No key of
+ * the other form ends like that: after its last `_` it has digits only.
  */
 import { isSecretName, redactValue } from "@gatewayproxy/runtime/redaction";
 import { type DescriptorNode, type Rule, shownComposite } from "../config/rule.ts";

@@ -1,8 +1,9 @@
 /**
  * Decides calls: plans the descriptors, counts them in the store, compares, and builds the response. Counting follows
  * envoyproxy/ratelimit: windows are aligned to the epoch; hits are counted first and compared after, so a denied call
- * counts too; "over" means above the limit; every descriptor is counted even if another is over. Sliding windows and several
- * limits of one descriptor, which envoyproxy/ratelimit does not have, do not count a call that they deny (`group.ts`).
+ * counts too; "over" means above the limit; every descriptor is counted even if another is over. Sliding windows and
+ * several limits of one descriptor, which envoyproxy/ratelimit does not have, do not count a call that they deny
+ * (`group.ts`).
  */
 import type { RateLimitConfig } from "../config/rule.ts";
 import { type CountOptions, countDescriptors, settleDescriptor } from "./count.ts";

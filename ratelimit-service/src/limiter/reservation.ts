@@ -1,7 +1,8 @@
 /**
- * Reservations: calls that count hits which a client replaces later, such as an estimate of LLM tokens by their number. A call that
- * is denied counts nothing. Counters of different descriptors are not changed together, so the hits are counted first and
- * refunded if the call is denied. For that time other calls may be denied that would fit, and none is allowed that does not.
+ * Reservations: calls that count hits which a client replaces later, such as an estimate of LLM tokens by their number.
+ * A call that is denied counts nothing. Counters of different descriptors are not changed together, so the hits are
+ * counted first and refunded if the call is denied. For that time other calls may be denied that would fit, and none is
+ * allowed that does not.
  */
 import { type CounterStep, type GroupStep, isCounted, StoreError } from "../model/counter-store.ts";
 import type { DescriptorStatus } from "../model/rate-limit.ts";
@@ -23,8 +24,8 @@ function countedHits(descriptor: StoredDescriptor): number {
 }
 
 /**
- * Refunds what a denied reservation has counted. Returns synchronously when the store does. If the store fails, the hits stay
- * counted until their window ends, and the call is denied as it would be otherwise.
+ * Refunds what a denied reservation has counted. Returns synchronously when the store does. If the store fails, the
+ * hits stay counted until their window ends, and the call is denied as it would be otherwise.
  */
 export function undoCounts(
   stored: readonly StoredDescriptor[],

@@ -1,7 +1,7 @@
 /**
- * Random calls at random times, against a plain list of what was allowed: in every time zone, near changes of the clocks,
- * leap days and the ends of ISO weeks, with clocks that are set back. The counters are in memory; every other store has the
- * same contract (`store/testing/group-contract.ts`).
+ * Random calls at random times, against a plain list of what was allowed: in every time zone, near changes of the
+ * clocks, leap days and the ends of ISO weeks, with clocks that are set back. The counters are in memory; every other
+ * store has the same contract (`store/testing/group-contract.ts`).
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -83,7 +83,8 @@ test("a calendar window allows its limit once, whatever the zone and however the
       for (const { seconds, hits } of moves) {
         clock.advance(seconds * 1_000);
         const nowMs = clock.nowMs();
-        // Clocks that are set back over midnight show its date again, and that date belongs to the window that has begun.
+        // Clocks that are set back over midnight show its date again, and that date belongs to the window that has
+        // begun.
         const name = windowAtOrAfter(unit, at.zone, nowMs);
         const before = counted.get(name) ?? 0;
         const status = send(hits);

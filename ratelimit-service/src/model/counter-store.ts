@@ -21,8 +21,8 @@ export interface CounterStep {
   /** Seconds since the epoch, on the wall clock. The counter is not used after that. */
   readonly windowEndSeconds: number;
   /**
-   * Seconds for which a store keeps the counter at least, from its first step on: longer than the window, so that a clock
-   * that is set back over its end finds it. Absent: `windowSeconds`.
+   * Seconds for which a store keeps the counter at least, from its first step on: longer than the window, so that a
+   * clock that is set back over its end finds it. Absent: `windowSeconds`.
    */
   readonly keepSeconds?: number | undefined;
 }
@@ -132,15 +132,15 @@ export interface CounterStore {
   apply(steps: readonly CounterStep[]): readonly number[] | Promise<readonly number[]>;
   /**
    * Applies the steps of one call to groups of counters, in their order, and returns the state of each group's counters
-   * before its step. Each step is atomic over its counters among all users of the store. Rejects as `apply` does. Absent
-   * if the store has no way to do so.
+   * before its step. Each step is atomic over its counters among all users of the store. Rejects as `apply` does.
+   * Absent if the store has no way to do so.
    */
   applyGroups?(steps: readonly GroupStep[]): GroupCounts | Promise<GroupCounts>;
   /** Sets or deletes counters, in their order. Returns the number that were set, or existed and were deleted. */
   change(changes: readonly CounterChange[]): Promise<number>;
   /**
-   * Deletes the counters whose key begins with one of the prefixes, and returns their number. Absent if the store cannot
-   * list its counters.
+   * Deletes the counters whose key begins with one of the prefixes, and returns their number. Absent if the store
+   * cannot list its counters.
    */
   deleteByPrefix?(prefixes: readonly string[]): number;
   /** Whether the store responds at present; while not, `apply` rejects without delay. */

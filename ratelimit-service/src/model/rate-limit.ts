@@ -47,8 +47,8 @@ export interface RateLimitRequest {
   /** Hits of every descriptor without its own; 0 counts as 1 (proto3 cannot distinguish it from absent). */
   readonly hitsAddend: number;
   /**
-   * Whether the call counts at all descriptors or, if it is denied, at none. A descriptor then counts at most its limit, so that a
-   * call that is larger fits where nothing is counted. Not part of Envoy's protocol.
+   * Whether the call counts at all descriptors or, if it is denied, at none. A descriptor then counts at most its
+   * limit, so that a call that is larger fits where nothing is counted. Not part of Envoy's protocol.
    */
   readonly reserves?: boolean;
   /** `heldAtMs` of an earlier response: refunds belong to the windows of that time. Absent, or in the future: now. */

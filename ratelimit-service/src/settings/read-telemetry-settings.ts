@@ -1,6 +1,6 @@
 /**
- * The settings of the exports of traces, metrics and logs together: TRACING_* of envoyproxy/ratelimit, and OTEL_*. A variable of
- * envoyproxy/ratelimit that is set takes precedence, as it does there.
+ * The settings of the exports of traces, metrics and logs together: TRACING_* of envoyproxy/ratelimit, and OTEL_*. A
+ * variable of envoyproxy/ratelimit that is set takes precedence, as it does there.
  */
 import { randomUUID } from "node:crypto";
 import { type LogExportSettings, readLogExportSettings } from "@gatewayproxy/runtime/log-export-settings";

@@ -1,4 +1,7 @@
-/** Each environment variable of the reference is a setting of this service with its default, or has no effect for a reason. */
+/**
+ * Each environment variable of the reference is a setting of this service with its default, or has no effect for a
+ * reason.
+ */
 import { readFileSync } from "node:fs";
 import { renderProblem } from "@gatewayproxy/runtime/problem";
 import { renderLogFilter } from "@gatewayproxy/runtime/log-filter";

@@ -1,4 +1,6 @@
-/** Settings of traces that envoyproxy/ratelimit has. Those of OpenTelemetry are read by `read-telemetry-settings.ts`. */
+/**
+ * Settings of traces that envoyproxy/ratelimit has. Those of OpenTelemetry are read by `read-telemetry-settings.ts`.
+ */
 import { optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import { decimal, flag, word } from "./kinds.ts";
 

@@ -5,9 +5,9 @@
  * slot   0  count             f64     16  fingerprint  4 × i32     40  keptUntilSeconds  f64
  * 8  windowEndSeconds  f64     32  length of the text, i32     48  text of the key, 80 bytes of UTF-8
  *
- * A slot that is no longer kept, which is from the end of its window on unless the step says otherwise, is free. Until it
- * is reused, its counter serves calls that arrived in the window and are counted after its end. A slot of zeros is free,
- * so new memory needs no initialization.
+ * A slot that is no longer kept, which is from the end of its window on unless the step says otherwise, is free. Until
+ * it is reused, its counter serves calls that arrived in the window and are counted after its end. A slot of zeros is
+ * free, so new memory needs no initialization.
  */
 import { hash } from "node:crypto";
 import {
@@ -147,7 +147,9 @@ export class CounterTable {
     });
   }
 
-  /** Deletes the counters whose text begins with one of the prefixes, at most `maxTextBytes` long. Returns their number. */
+  /**
+   * Deletes the counters whose text begins with one of the prefixes, at most `maxTextBytes` long. Returns their number.
+   */
   deleteByPrefix(prefixes: readonly string[], nowSeconds: number): number {
     const beginnings = prefixes.map((prefix) => Buffer.from(prefix));
     let deleted = 0;

@@ -9,7 +9,11 @@ export interface StoreMemory {
   readonly sliding: SharedArrayBuffer;
 }
 
-/** Creates empty memory for `counters` counters, and an eighth as many sliding windows. @throws as `createCounterMemory` */
+/**
+ * Creates empty memory for `counters` counters, and an eighth as many sliding windows.
+ *
+ * @throws as `createCounterMemory`
+ */
 export function createStoreMemory(counters: number): StoreMemory {
   return { counters: createCounterMemory(counters), sliding: createSlidingMemory(counters) };
 }

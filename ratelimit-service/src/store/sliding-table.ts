@@ -1,6 +1,7 @@
 /**
  * The sliding windows of a process in one SharedArrayBuffer, so that its worker threads share them. Like the counters
- * (`counter-table.ts`) they are in buckets of slots, found by their fingerprint, but a slot has the hits of each sub-window:
+ * (`counter-table.ts`) they are in buckets of slots, found by their fingerprint, but a slot has the hits of each
+ * sub-window:
  *
  *     slot   0  newest sub-window  f64     24  fingerprint      4 × i32     44  text of the key, 108 bytes of UTF-8
  *            8  windowSeconds      f64     40  length of text   i32        152  hits of 61 sub-windows, f64 each
@@ -56,7 +57,9 @@ export interface LockedWindow {
   read(time: SlidingTime, needed: (before: number) => number): GroupCount;
   /** Adds hits, or refunds them from the oldest on. */
   add(time: SlidingTime, hits: number, nowSeconds: number): void;
-  /** Replaces all hits by `count` hits in the sub-window of the call; 0 deletes the window. Returns whether it existed. */
+  /**
+   * Replaces all hits by `count` hits in the sub-window of the call; 0 deletes the window. Returns whether it existed.
+   */
   replace(time: SlidingTime, count: number, nowSeconds: number): boolean;
 }
 
@@ -179,9 +182,9 @@ export class SlidingTable {
   }
 
   /**
-   * Makes all hits those of `subWindow` if the newest are ahead of it by more than a window: a clock was wrong, and they
-   * would stay until it shows that time again. Hits that are ahead by less stay where they are, and further ones are
-   * added to the newest. So a clock that is set back lets no hits leave early.
+   * Makes all hits those of `subWindow` if the newest are ahead of it by more than a window: a clock was wrong, and
+   * they would stay until it shows that time again. Hits that are ahead by less stay where they are, and further ones
+   * are added to the newest. So a clock that is set back lets no hits leave early.
    */
   #returnFrom(slot: number, subWindow: number): void {
     if (this.#number(slot, offsets.number.newest) <= subWindow + subWindows) return;

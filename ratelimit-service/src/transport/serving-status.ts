@@ -1,4 +1,6 @@
-/** The names of the gRPC service in health checks, as envoyproxy/ratelimit has them; the empty name is the whole server. */
+/**
+ * The names of the gRPC service in health checks, as envoyproxy/ratelimit has them; the empty name is the whole server.
+ */
 export const healthServiceNames: readonly string[] = ["", "ratelimit"];
 
 /** Whether the service can take calls. gRPC health and HTTP `/healthcheck` report the same. */

@@ -3,9 +3,9 @@
  *
  *     16 bytes of text | blocks: length u32, check u32, bytes, check u32 (little-endian)
  *
- * Each check is a CRC-32 that continues the one before it, from the text of the file on. So a block is valid only after the
- * blocks before it: none can be missing, be of another file, or have changed. A length has a check of its own, which
- * distinguishes a block that a killed process did not finish from one that has changed.
+ * Each check is a CRC-32 that continues the one before it, from the text of the file on. So a block is valid only after
+ * the blocks before it: none can be missing, be of another file, or have changed. A length has a check of its own,
+ * which distinguishes a block that a killed process did not finish from one that has changed.
  */
 import { closeSync, fsyncSync, openSync, readSync, renameSync } from "node:fs";
 import { type FileHandle, open, rm } from "node:fs/promises";

@@ -1,7 +1,7 @@
 /**
- * Reserves a directory for one process. The lock is one of the operating system, which ends with the process however it ends,
- * and which processes of several containers and machines see. Node has no call for it, so it is taken by SQLite, which locks
- * a file that stays empty.
+ * Reserves a directory for one process. The lock is one of the operating system, which ends with the process however it
+ * ends, and which processes of several containers and machines see. Node has no call for it, so it is taken by SQLite,
+ * which locks a file that stays empty.
  */
 import { join } from "node:path";
 
@@ -14,7 +14,11 @@ export interface DirectoryLock {
   release(): void;
 }
 
-/** Locks a directory by its file `lock`. Returns undefined if another process has locked it. @throws for a failure of the file */
+/**
+ * Locks a directory by its file `lock`. Returns undefined if another process has locked it.
+ *
+ * @throws for a failure of the file
+ */
 export async function lockDirectory(directory: string): Promise<DirectoryLock | undefined> {
   // Loaded for those alone who need it.
   const { DatabaseSync } = await import("node:sqlite");

@@ -65,7 +65,10 @@ function writeHead(writer: WireWriter, { timeMs, level, body, traceId, spanId }:
   writeTime(writer, 11, timeMs);
 }
 
-/** Writes the attributes of "Exceptions in logs" of the semantic conventions; the other properties of the error are below `err`. */
+/**
+ * Writes the attributes of "Exceptions in logs" of the semantic conventions; the other properties of the error are
+ * below `err`.
+ */
 function writeException(writer: WireWriter, err: unknown): void {
   if (typeof err !== "object" || err === null) {
     writeAttribute(writer, 6, "err", err);

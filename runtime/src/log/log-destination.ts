@@ -15,7 +15,9 @@ export interface LogDestination {
 const batchChars = 64 * 1_024;
 /** The longest time that a line waits for its batch. */
 const batchMs = 100;
-/** The maximum size of the text that waits for the output. Beyond it, lines are dropped: a log must not fill the memory. */
+/**
+ * The maximum size of the text that waits for the output. Beyond it, lines are dropped: a log must not fill the memory.
+ */
 const maxPendingChars = 8 * 1_024 * 1_024;
 
 /** Options of a `BatchedDestination`. */
@@ -74,8 +76,8 @@ export class BatchedDestination implements LogDestination {
 }
 
 /**
- * Opens the standard output of this thread; call it once. Without a reader (EPIPE) or with a full disk (ENOSPC) lines are
- * lost, and the process goes on serving.
+ * Opens the standard output of this thread; call it once. Without a reader (EPIPE) or with a full disk (ENOSPC) lines
+ * are lost, and the process goes on serving.
  */
 export function openStdout(): Writable {
   return process.stdout.on("error", () => undefined);

@@ -1,12 +1,14 @@
 /**
  * The log filter, in the syntax of `RUST_LOG` (env_logger, and the span directives of tracing's EnvFilter): a level for
- * everything, levels by module, levels for the lines of some requests, and a pattern for messages. The same text sets the
- * filter at start, changes it at run time, and shows it.
+ * everything, levels by module, levels for the lines of some requests, and a pattern for messages. The same text sets
+ * the filter at start, changes it at run time, and shows it.
  */
 import type { Problem, Result } from "../text/problem.ts";
 import { suggest } from "../settings/suggest.ts";
 
-/** Log levels, from the fewest lines to the most; `off` logs nothing. A filter may also give a level by its index here. */
+/**
+ * Log levels, from the fewest lines to the most; `off` logs nothing. A filter may also give a level by its index here.
+ */
 export const logLevels = ["off", "error", "warn", "info", "debug", "trace"] as const;
 /** A log level. */
 export type LogLevel = (typeof logLevels)[number];
@@ -41,7 +43,8 @@ const maxPatternLength = 256;
 
 /**
  * Parses comma-separated directives. A module without a level means `trace`. Levels are case-insensitive. Of several
- * directives for a module, the last applies. Without a bare level, the level of other modules is `error`, as in RUST_LOG.
+ * directives for a module, the last applies. Without a bare level, the level of other modules is `error`, as in
+ * RUST_LOG.
  *
  * @param known modules of the process: a directive must name one of them or a parent. Absent: any name is accepted.
  */

@@ -1,7 +1,7 @@
 /**
  * Logging: one JSON object per line, one logger per module, levels that change at run time. Log an event as a constant
- * phrase with fields (`log.info({ route }, "route accepted")`); an `err` field is written with its stack. Each thread has
- * its own `Logs`.
+ * phrase with fields (`log.info({ route }, "route accepted")`); an `err` field is written with its stack. Each thread
+ * has its own `Logs`.
  */
 import { pino } from "pino";
 import type { Clock } from "../timing/clock.ts";
@@ -89,7 +89,9 @@ export class Logs {
     if (this.#copies !== undefined && module !== this.#uncopied) this.#copies.write(escaped);
   }
 
-  /** Whether a line passes. Most filters need only the logger's level; this is for those that read fields or messages. */
+  /**
+   * Whether a line passes. Most filters need only the logger's level; this is for those that read fields or messages.
+   */
   #passes(module: string, [first, second]: readonly unknown[], level: number): boolean {
     const filter = this.#filter;
     if (filter.requests === undefined && filter.pattern === undefined) return true;

@@ -214,8 +214,8 @@ const costly = [
 test.each([...costly, ...costly.map((text) => `${text.slice(0, maxShownLength - 1)} ${text}`)])(
   "a text of 64 KiB costs no more than reading some 1,000,000 characters",
   (text) => {
-    // Each costs about 1, and up to 9 on a busy machine. Escapes that throw cost 800; work that grows with the square of
-    // the length costs more.
+    // Each costs about 1, and up to 9 on a busy machine. Escapes that throw cost 800; work that grows with the square
+    // of the length costs more.
     expect(relativeCost(() => redactText(text), 100)).toBeLessThan(100);
     expect(relativeCost(() => redactNamed("a", text), 100)).toBeLessThan(100);
   },

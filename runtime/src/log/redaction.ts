@@ -1,7 +1,7 @@
 /**
- * Redacts credentials: values with which someone else could act as a client or as the operator. One list of names applies
- * to headers, query parameters, descriptor entries and expressions, in dumps, traces and logs. A harmless name that looks
- * like a secret's only costs a readable value.
+ * Redacts credentials: values with which someone else could act as a client or as the operator. One list of names
+ * applies to headers, query parameters, descriptor entries and expressions, in dumps, traces and logs. A harmless name
+ * that looks like a secret's only costs a readable value.
  */
 import { trimEnd } from "../text/trim-end.ts";
 import { hash } from "node:crypto";
@@ -16,8 +16,8 @@ export const redacted = "<redacted>";
 export const maxShownLength = 2_048;
 
 /**
- * Cuts a text to `maxShownLength`, at a separator: half of a secret no longer looks like one. No secret that is recognized
- * by its form, and no user information, contains these separators.
+ * Cuts a text to `maxShownLength`, at a separator: half of a secret no longer looks like one. No secret that is
+ * recognized by its form, and no user information, contains these separators.
  */
 function truncate(text: string): string {
   if (text.length <= maxShownLength) return text;
@@ -27,7 +27,10 @@ function truncate(text: string): string {
 /** The longest end without a separator. The look-behind makes all starts but one fail at once. */
 const lastPiece = /(?<=^|[/?#\s"'<>])[^/?#\s"'<>]+$/;
 
-/** Parts of secret names, anywhere in the name. Pages in browsers cannot set other fields of a WebSocket than its protocols. */
+/**
+ * Parts of secret names, anywhere in the name. Pages in browsers cannot set other fields of a WebSocket than its
+ * protocols.
+ */
 const secretPart =
   /auth|cookie|key|token|secret|passw|passphrase|pwd|pswd|connection[-_]?string|session|credential|signature|bearer|jwt|jws|saml|assertion|csrf|xsrf|dpop|hmac|websocket-protocol/;
 /** Whole words of secret names. */
@@ -67,8 +70,8 @@ const maxPreviousNames = 1_024;
 let namesVersion = 0;
 
 /**
- * Makes values with these names secrets in this thread, in place of those of the last call. Those stay secrets as well, up to a
- * number, since clients send a credential for longer than the configuration names its header.
+ * Makes values with these names secrets in this thread, in place of those of the last call. Those stay secrets as well,
+ * up to a number, since clients send a credential for longer than the configuration names its header.
  */
 export function setSecretNames(names: Iterable<string>): void {
   const before = configuredNames;
@@ -137,8 +140,8 @@ export function isSecretExpression(source: string): boolean {
 }
 
 /**
- * Returns a function that says whether the value of an expression may be a secret, as `isSecretExpression` does. It reads
- * the expression again only after the names of `setSecretNames` have changed.
+ * Returns a function that says whether the value of an expression may be a secret, as `isSecretExpression` does. It
+ * reads the expression again only after the names of `setSecretNames` have changed.
  */
 export function secretExpressionCheck(source: string): () => boolean {
   let isSecret = false;
@@ -166,8 +169,8 @@ const suspiciousText =
   /[=@%\\]|eyJ|[spr]k[-_]|gh[oprsu]|github_pat|xox|glpat|hf|AKIA|AIza|(?:r8|tgp|fw|npm|whsec)_|(?:xai|pplx|nvapi|xapp|gl(?:pat|dt|rtr?|cbt|ptt|ft|imt|agent|wt|soat|ffct|oas))-|ya29|ASIA|dapi|-BEGIN|bearer|basic|digest|negotiate|dpop/i;
 
 /**
- * Redacts text from a client that has no name: host, path, method, user agent. Nearly all texts pass a cheap test and are
- * returned unchanged. Cut after `maxShownLength` characters.
+ * Redacts text from a client that has no name: host, path, method, user agent. Nearly all texts pass a cheap test and
+ * are returned unchanged. Cut after `maxShownLength` characters.
  */
 export function redactText(whole: string): string {
   const text = truncate(whole);
@@ -203,7 +206,8 @@ export function redactHeaders(rawHeaders: readonly string[]): { name: string; va
 const parameterName = /(?<=^|[?&;#,\s/=:{"'\\])((?:\\u[\da-f]{4}|[^?&;#,\s=:/{"'\\])+)["'\\\s]*[=:]/gi;
 /**
  * The value of a secret. It may contain list separators, and quotes, which `encodeURIComponent` does not encode. Only a
- * parser could find the end of a list, an object or a string with escaped quotes, so they extend to the end of the text.
+ * parser could find the end of a list, an object or a string with escaped quotes, so they extend to the end of the
+ * text.
  */
 const secretParameter =
   /\s*(?:[[{\\][^]*|"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?|(?:(?:bearer|basic|digest|negotiate|dpop)\s+)?[^&#\s]*)/iy;
@@ -293,7 +297,9 @@ function containsSecret(value: string, nesting: number): boolean {
   return nesting > 0 && layers.some((plain, layer) => layer > 0 && redactUrl(plain, nesting - 1) !== plain);
 }
 
-/** Returns a text and each layer of its percent-encoding and JSON escapes decoded; one layer more than are inspected. */
+/**
+ * Returns a text and each layer of its percent-encoding and JSON escapes decoded; one layer more than are inspected.
+ */
 function layersOf(text: string): readonly string[] {
   const layers = [text];
   for (let inner = decode(text); inner !== layers.at(-1) && !isTooDeep(layers); inner = decode(inner)) {

@@ -1,6 +1,7 @@
 /**
- * Keeps the exported counts of each series, so that points have the time at which they begin and, with delta temporality, only
- * what was counted since then. Counts of a failed export are part of the next one. Bounded by the series themselves.
+ * Keeps the exported counts of each series, so that points have the time at which they begin and, with delta
+ * temporality, only what was counted since then. Counts of a failed export are part of the next one. Bounded by the
+ * series themselves.
  */
 import { countsSince, type ExponentialCounts } from "../metrics/exponential-buckets.ts";
 import { countOf, type HistogramPoint, type MetricFamily, type NumberPoint } from "../metrics/metric-families.ts";

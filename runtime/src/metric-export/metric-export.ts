@@ -1,6 +1,6 @@
 /**
- * Exports metrics by OTLP at an interval, one export at a time, so that its memory is bounded by the number of series. Counts that
- * a collector does not take are part of the next export.
+ * Exports metrics by OTLP at an interval, one export at a time, so that its memory is bounded by the number of series.
+ * Counts that a collector does not take are part of the next export.
  */
 import { errorMessage } from "../text/thrown-value.ts";
 import type { Clock, Timer } from "../timing/clock.ts";

@@ -1,5 +1,6 @@
 /**
- * Writes metrics as OTLP (opentelemetry-proto, `ExportMetricsServiceRequest`). The serializer of the SDK does not write exemplars.
+ * Writes metrics as OTLP (opentelemetry-proto, `ExportMetricsServiceRequest`). The serializer of the SDK does not write
+ * exemplars.
  */
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";
 import { countsOfBounds, type ExponentialCounts, zeroThreshold } from "../metrics/exponential-buckets.ts";

@@ -1,7 +1,7 @@
 /**
- * Exponential buckets: the native histograms of Prometheus, and the exponential histograms of OpenTelemetry. Bucket `i` counts the
- * values in (base^i, base^(i+1)], where base is 2^(2^-schema). The number of buckets is bounded: when the range of the values
- * grows beyond it, each two neighbours become one.
+ * Exponential buckets: the native histograms of Prometheus, and the exponential histograms of OpenTelemetry. Bucket `i`
+ * counts the values in (base^i, base^(i+1)], where base is 2^(2^-schema). The number of buckets is bounded: when the
+ * range of the values grows beyond it, each two neighbours become one.
  */
 
 /** Eight buckets for each doubling: a quantile within a bucket is off by 4.4 % at most. */
@@ -94,8 +94,8 @@ export function totalOf({ zeros, counts }: ExponentialCounts): number {
 }
 
 /**
- * Returns counts of values of which only the buckets by bound are known. Each is counted as its bound, and those above all bounds as
- * twice the last one.
+ * Returns counts of values of which only the buckets by bound are known. Each is counted as its bound, and those above
+ * all bounds as twice the last one.
  *
  * @param bounds ascending. @param counts as in `HistogramPoint`.
  */

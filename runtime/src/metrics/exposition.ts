@@ -33,8 +33,8 @@ function acceptedBy(type: string, parameters: ReadonlyMap<string, string>): Expo
 }
 
 /**
- * Returns the format that a scraper prefers (RFC 9110 §12.5.1), and of equally good ones the one that says more. Without a
- * preference it is the text format, which every scraper reads.
+ * Returns the format that a scraper prefers (RFC 9110 §12.5.1), and of equally good ones the one that says more.
+ * Without a preference it is the text format, which every scraper reads.
  */
 export function formatOf(accept: string | undefined): ExpositionFormat {
   const qualities = { text: 0, openmetrics: 0, protobuf: 0 };
@@ -86,7 +86,9 @@ export function renderFamilies(families: readonly MetricFamily[], format: TextFo
   return registry.metrics();
 }
 
-/** In OpenMetrics, samples of a counter end in `_total`. Another counter keeps its name, as a metric of unknown type. */
+/**
+ * In OpenMetrics, samples of a counter end in `_total`. Another counter keeps its name, as a metric of unknown type.
+ */
 function typeIn(format: TextFormat, { name, type }: MetricFamily): string {
   return format === "openmetrics" && type === "counter" && !name.endsWith("_total") ? "unknown" : type;
 }

@@ -1,6 +1,6 @@
 /**
- * Metrics of all threads, added up, in the form from which each format is written: the texts of Prometheus and OpenMetrics, and
- * OTLP.
+ * Metrics of all threads, added up, in the form from which each format is written: the texts of Prometheus and
+ * OpenMetrics, and OTLP.
  */
 import { addCounts, countsOfBounds, type ExponentialCounts } from "./exponential-buckets.ts";
 import {
@@ -104,8 +104,8 @@ export function histogramOf(data: readonly number[]): Pick<HistogramPoint, "coun
 }
 
 /**
- * Returns the exponential buckets of all values. Those that were counted before there were exponential buckets are in the bucket of
- * their bound, so that both kinds of buckets have the same number of values, and none ever falls.
+ * Returns the exponential buckets of all values. Those that were counted before there were exponential buckets are in
+ * the bucket of their bound, so that both kinds of buckets have the same number of values, and none ever falls.
  *
  * @param counts of all values, by bound.
  */

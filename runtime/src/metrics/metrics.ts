@@ -61,7 +61,10 @@ export interface Exemplar extends ObservedSpan {
 
 /** Values in exponential buckets, and the same values in the buckets by bound. */
 export interface NativeCounts extends ExponentialCounts {
-  /** The number of values in each bucket, +Inf last. A histogram may have counted others before it had exponential buckets. */
+  /**
+   * The number of values in each bucket, +Inf last. A histogram may have counted others before it had exponential
+   * buckets.
+   */
   readonly byBound: readonly number[];
 }
 
@@ -152,7 +155,10 @@ export class Family<C extends Cell | HistogramCell, L extends readonly string[]>
   readonly #create: () => C;
   readonly #tree: LabelTree<C> = new Map();
   #series: { readonly labels: readonly string[]; readonly cell: C }[] = [];
-  /** Exponential buckets by exposed labels: cells that are exposed as one series share them. Undefined until they are kept. */
+  /**
+   * Exponential buckets by exposed labels: cells that are exposed as one series share them. Undefined until they are
+   * kept.
+   */
   #native: Map<string, NativeBuckets> | undefined;
 
   constructor(declaration: MetricDeclaration, create: () => C) {
@@ -366,9 +372,9 @@ function laterOf(one: Exemplar | undefined, other: Exemplar | undefined): Exempl
 }
 
 /**
- * Bounds the series of each metric, so that a scrape stays short whatever the number of label sets. The first label sets
- * get series of their own, and keep them while they exist. The others are added up in a series whose labels are all
- * `other`, so no counter falls.
+ * Bounds the series of each metric, so that a scrape stays short whatever the number of label sets. The first label
+ * sets get series of their own, and keep them while they exist. The others are added up in a series whose labels are
+ * all `other`, so no counter falls.
  */
 export class SeriesBound {
   readonly #maxSeries: number;

@@ -1,6 +1,6 @@
 /**
- * Writes metrics in the protobuf format of Prometheus (`io.prometheus.client.MetricFamily` of prometheus/client_model, each with its
- * length before it), the only one with native histograms. A histogram has its buckets by bound, too.
+ * Writes metrics in the protobuf format of Prometheus (`io.prometheus.client.MetricFamily` of prometheus/client_model,
+ * each with its length before it), the only one with native histograms. A histogram has its buckets by bound, too.
  */
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";
 import { type ExponentialCounts, zeroThreshold } from "./exponential-buckets.ts";

@@ -1,7 +1,7 @@
 /**
- * Rules for the addresses that a process may connect to on behalf of configuration written by others. Addresses at which
- * the process serves its operator are always denied. With `deniesSpecial`, addresses that lead to its own machine or link
- * are denied too, unless the operator allows that exact address and port.
+ * Rules for the addresses that a process may connect to on behalf of configuration written by others. Addresses at
+ * which the process serves its operator are always denied. With `deniesSpecial`, addresses that lead to its own machine
+ * or link are denied too, unless the operator allows that exact address and port.
  */
 import { networkInterfaces } from "node:os";
 import { addressesWithin, canonicalAddress, literalAddress, specialKind } from "./ip-address.ts";
@@ -28,16 +28,18 @@ export class AddressGuard {
   readonly #rules: AddressRules;
   readonly #machineAddresses: () => readonly string[];
 
-  /** @param machineAddresses returns the addresses of the network interfaces, which may change while the process runs. */
+  /**
+   * @param machineAddresses returns the addresses of the network interfaces, which may change while the process runs.
+   */
   constructor(rules: AddressRules, machineAddresses: () => readonly string[] = interfaceAddresses) {
     this.#rules = rules;
     this.#machineAddresses = machineAddresses;
   }
 
   /**
-   * Returns why the process must not connect to this IP address and port, as the rest of a sentence that begins with the
-   * address; undefined if it may. Call it right before each connection, since a host name may resolve to another address
-   * at any time.
+   * Returns why the process must not connect to this IP address and port, as the rest of a sentence that begins with
+   * the address; undefined if it may. Call it right before each connection, since a host name may resolve to another
+   * address at any time.
    */
   denialReason(address: string, port: number): string | undefined {
     const { own, deniesSpecial, allowed } = this.#rules;

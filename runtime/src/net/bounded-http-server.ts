@@ -11,11 +11,11 @@ export interface BoundedServerOptions extends ServerOptions {
 
 /**
  * Creates a server that serves one request of a connection at a time. A request that arrives before the response to the
- * previous one has ended (pipelining, RFC 9112 §9.3.2) closes the connection; the client may retry on another. Node parses
- * all requests of a packet at once, so a few kilobytes could otherwise start thousands of responses.
+ * previous one has ended (pipelining, RFC 9112 §9.3.2) closes the connection; the client may retry on another. Node
+ * parses all requests of a packet at once, so a few kilobytes could otherwise start thousands of responses.
  *
- * If all connections are taken, a client of another network displaces the oldest one without a complete request: that of
- * a client that sends its request slowly, or only keeps its connection open.
+ * If all connections are taken, a client of another network displaces the oldest one without a complete request: that
+ * of a client that sends its request slowly, or only keeps its connection open.
  */
 export function createBoundedServer(
   { maxConnections, ...options }: BoundedServerOptions,

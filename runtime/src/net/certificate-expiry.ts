@@ -1,8 +1,8 @@
 /** The end of the validity of certificates. */
 
 /**
- * Returns the end of a certificate's validity (`notAfter`, RFC 5280 §4.1.2.5); undefined if it is not a time, which OpenSSL
- * accepts. `X509Certificate.validToDate` is then a random date, or none.
+ * Returns the end of a certificate's validity (`notAfter`, RFC 5280 §4.1.2.5); undefined if it is not a time, which
+ * OpenSSL accepts. `X509Certificate.validToDate` is then a random date, or none.
  */
 export function expiryOf({ validTo }: { readonly validTo: string }): Date | undefined {
   const ms = Date.parse(validTo);

@@ -65,8 +65,8 @@ export function shortAddress(text: string): string | undefined {
 }
 
 /**
- * Returns the network of an IPv6 address, such as `2001:db8:1:2::/64`. For an IPv4 address, also in IPv6 (mapped, or with
- * the well-known NAT64 prefix, RFC 6052 §2.1), it returns the IPv4 address. Any other text is returned unchanged.
+ * Returns the network of an IPv6 address, such as `2001:db8:1:2::/64`. For an IPv4 address, also in IPv6 (mapped, or
+ * with the well-known NAT64 prefix, RFC 6052 §2.1), it returns the IPv4 address. Any other text is returned unchanged.
  *
  * @param prefixLength in bits, 1 to 128; 128 gives the address itself.
  */
@@ -90,8 +90,8 @@ function isTranslated(groups: readonly number[]): boolean {
 }
 
 /**
- * Returns the special kind of an IP address, or of the IPv4 address that a translator or a tunnel would take from an IPv6
- * address. Undefined for an ordinary address, and for text that is not an IP address.
+ * Returns the special kind of an IP address, or of the IPv4 address that a translator or a tunnel would take from an
+ * IPv6 address. Undefined for an ordinary address, and for text that is not an IP address.
  */
 export function specialKind(text: string): SpecialKind | undefined {
   if (isIPv4(text)) return kindOf(text, "ipv4");
@@ -163,8 +163,8 @@ function embeddedAddresses(groups: readonly number[]): readonly string[] {
 
 /**
  * Returns the IPv4 addresses that 64:ff9b:1::/48 may embed with a prefix of 48, 56, 64 or 96 bits (RFC 6052 §2.2). The
- * address does not say which length applies. Octet 8 is skipped; translators ignore what follows the IPv4 address, so it
- * may have any value. Candidates with leading zeros belong to another prefix length.
+ * address does not say which length applies. Octet 8 is skipped; translators ignore what follows the IPv4 address, so
+ * it may have any value. Candidates with leading zeros belong to another prefix length.
  */
 function locallyTranslated(groups: readonly number[]): readonly string[] {
   const octets = groups.flatMap((group) => [group >> 8, group & 255]);

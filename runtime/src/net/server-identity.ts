@@ -14,8 +14,8 @@ export interface ServerIdentity {
 }
 
 /**
- * Returns the identity of the server at `address`, a `host:port`, or of `serverName` in its place. Node rejects an IP address
- * in the handshake (RFC 6066 section 3), so the handshake with such a server has another name.
+ * Returns the identity of the server at `address`, a `host:port`, or of `serverName` in its place. Node rejects an IP
+ * address in the handshake (RFC 6066 section 3), so the handshake with such a server has another name.
  */
 export function serverIdentityOf(address: string, serverName: string | undefined): ServerIdentity {
   const host = serverName ?? address.replace(/:\d+$/, "").replace(/^\[(.*)\]$/, "$1");

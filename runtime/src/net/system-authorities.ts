@@ -1,7 +1,7 @@
 /**
  * The certificate authorities of the machine, in addition to those that Node contains: from `SSL_CERT_FILE` and
- * `SSL_CERT_DIR`, else from OpenSSL's default folders, such as `/etc/ssl/certs`. Programs in other languages trust them by
- * default.
+ * `SSL_CERT_DIR`, else from OpenSSL's default folders, such as `/etc/ssl/certs`. Programs in other languages trust them
+ * by default.
  */
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 

@@ -1,7 +1,7 @@
 /**
  * Detects requests from web pages. Every page that a browser on the machine shows can reach an operator server that
- * listens on loopback. A page of another origin is detected by the fields that browsers add (Fetch metadata, `Origin`); a
- * page whose own host name resolves to the machine (DNS rebinding) by the `Host` field.
+ * listens on loopback. A page of another origin is detected by the fields that browsers add (Fetch metadata, `Origin`);
+ * a page whose own host name resolves to the machine (DNS rebinding) by the `Host` field.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import { isIP } from "node:net";

@@ -1,4 +1,7 @@
-/** A bounded queue of spans or log records, which are written when they are added, and sent in batches, one batch at a time. */
+/**
+ * A bounded queue of spans or log records, which are written when they are added, and sent in batches, one batch at a
+ * time.
+ */
 import { WireWriter } from "@gatewayproxy/protos/wire-writer";
 import { errorMessage } from "../text/thrown-value.ts";
 import type { Clock, Timer } from "../timing/clock.ts";

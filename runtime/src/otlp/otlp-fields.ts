@@ -60,7 +60,11 @@ export function writeAny(writer: WireWriter, field: number, value: unknown): voi
 const half = 0x1_0000;
 const whole = 0x1_0000_0000;
 
-/** Writes a time in nanoseconds, which have more bits than a number is exact for. @param ms since the epoch, with a fraction. */
+/**
+ * Writes a time in nanoseconds, which have more bits than a number is exact for.
+ *
+ * @param ms since the epoch, with a fraction.
+ */
 export function writeTime(writer: WireWriter, field: number, ms: number): void {
   const seconds = Math.floor(ms / 1_000);
   const nanoseconds = Math.round((ms - seconds * 1_000) * 1_000_000);

@@ -1,7 +1,7 @@
 /**
- * Sends messages of spans, metrics or log records that are written already, with the transports of the OpenTelemetry SDK. They read
- * OTEL_EXPORTER_OTLP_* for the endpoint, headers, compression and certificates, and retry. Only processes that export load
- * this module.
+ * Sends messages of spans, metrics or log records that are written already, with the transports of the OpenTelemetry
+ * SDK. They read OTEL_EXPORTER_OTLP_* for the endpoint, headers, compression and certificates, and retry. Only
+ * processes that export load this module.
  */
 import type { IOtlpExportDelegate } from "@opentelemetry/otlp-exporter-base";
 import type { IExporterMetricsHelper, ISerializer } from "@opentelemetry/otlp-transformer";

@@ -1,6 +1,6 @@
 /**
- * Node's compile cache on disk. Without it every start strips the types from every source file and compiles it. With it a
- * start takes half the processor time, and the process holds some 30 MiB less.
+ * Node's compile cache on disk. Without it every start strips the types from every source file and compiles it. With it
+ * a start takes half the processor time, and the process holds some 30 MiB less.
  */
 import { enableCompileCache } from "node:module";
 import { join } from "node:path";

@@ -15,8 +15,8 @@ export function disablePretenuring(): void {
 /**
  * Makes V8 count the memory of buffers in the limit at which it collects the whole heap. Without it, V8 starts a full
  * collection whenever 64 MiB of buffers were allocated since the last one. A body of 100 MB is read through buffers of
- * 64 KiB, and nearly all of them are garbage by then, but each collection also marks the whole heap. The limit adapts to
- * what is in use, so the garbage stays bounded. Call it before threads are started.
+ * 64 KiB, and nearly all of them are garbage by then, but each collection also marks the whole heap. The limit adapts
+ * to what is in use, so the garbage stays bounded. Call it before threads are started.
  */
 export function countBuffersInHeapLimit(): void {
   setFlagsFromString("--external-memory-accounted-in-global-limit");

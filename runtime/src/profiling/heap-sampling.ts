@@ -1,6 +1,6 @@
 /**
- * Samples what a thread allocates, from its start on, so that a heap profile can be taken at any time: V8 knows the stack
- * of an allocation only if it sampled the allocation. Collected objects are dropped from the samples.
+ * Samples what a thread allocates, from its start on, so that a heap profile can be taken at any time: V8 knows the
+ * stack of an allocation only if it sampled the allocation. Collected objects are dropped from the samples.
  */
 import { Session } from "node:inspector";
 
@@ -11,7 +11,9 @@ let session: Session | undefined;
 
 const notStarted = "this thread has not called startHeapSampling";
 
-/** Starts to sample the calling thread, until it ends. Call it before the code that the profile should name is loaded. */
+/**
+ * Starts to sample the calling thread, until it ends. Call it before the code that the profile should name is loaded.
+ */
 export function startHeapSampling(): void {
   if (session !== undefined) return;
   session = new Session();
@@ -21,15 +23,17 @@ export function startHeapSampling(): void {
 
 /**
  * Collects the garbage of the calling thread and returns the free memory to the system, as soon as no JavaScript runs.
- * Takes some 30 ms. For the end of a start, which leaves more garbage than V8 returns before it allocates as much again.
- * Throws if sampling has not been started.
+ * Takes some 30 ms. For the end of a start, which leaves more garbage than V8 returns before it allocates as much
+ * again. Throws if sampling has not been started.
  */
 export function collectGarbage(): void {
   if (session === undefined) throw new Error(notStarted);
   session.post("HeapProfiler.collectGarbage");
 }
 
-/** Returns the live allocations of the calling thread, by stack, as V8's JSON. Throws if sampling has not been started. */
+/**
+ * Returns the live allocations of the calling thread, by stack, as V8's JSON. Throws if sampling has not been started.
+ */
 export function readHeapSamples(): string {
   if (session === undefined) throw new Error(notStarted);
   let text: string | undefined;

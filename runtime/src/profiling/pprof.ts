@@ -1,6 +1,6 @@
 /**
- * Encodes V8's profiles in the pprof format (github.com/google/pprof, profile.proto), gzip'd, as `go tool pprof` and other
- * tools read it. Profiles of several threads become one, with the thread as a label of each sample.
+ * Encodes V8's profiles in the pprof format (github.com/google/pprof, profile.proto), gzip'd, as `go tool pprof` and
+ * other tools read it. Profiles of several threads become one, with the thread as a label of each sample.
  */
 import { gzipSync } from "node:zlib";
 import { Function as PprofFunction, Line, Location, Profile, Sample, StringTable, ValueType } from "pprof-format";
@@ -85,8 +85,9 @@ function headOf(json: string): HeapNode {
 const unescaped = /("functionName":|"url":)"([^]*?)"(,"lineNumber":|\})/g;
 
 /**
- * Parses V8's CPU profile. V8 writes function names without escapes (CpuProfileJSONSerializer), and the function name of a
- * regular expression is its source. A backslash or a quote in it makes invalid JSON; the names are then escaped here.
+ * Parses V8's CPU profile. V8 writes function names without escapes (CpuProfileJSONSerializer), and the function name
+ * of a regular expression is its source. A backslash or a quote in it makes invalid JSON; the names are then escaped
+ * here.
  */
 function parseCpuProfile(json: string): CpuProfile {
   // V8 writes this form.

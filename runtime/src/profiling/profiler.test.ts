@@ -13,8 +13,8 @@ afterEach(async () => {
 });
 
 /**
- * The source of a timer's callback that spends its time in the function `name`. It is entered from the vm, since a function
- * that is hot and small enough is compiled into its caller, and a profile then names the caller.
+ * The source of a timer's callback that spends its time in the function `name`. It is entered from the vm, since a
+ * function that is hot and small enough is compiled into its caller, and a profile then names the caller.
  */
 function spinning(name: string, ms: number): string {
   const body = `const end = Date.now() + ${ms}; while (Date.now() < end) Math.random();`;

@@ -1,6 +1,6 @@
 /**
- * Takes profiles of all threads of the process. CPU profiles are taken one at a time, since two would measure each other;
- * heap profiles show the heaps or their change.
+ * Takes profiles of all threads of the process. CPU profiles are taken one at a time, since two would measure each
+ * other; heap profiles show the heaps or their change.
  */
 import { startCpuProfile } from "node:v8";
 import type { Worker } from "node:worker_threads";

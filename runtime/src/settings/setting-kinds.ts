@@ -12,7 +12,10 @@ export interface SettingKind<T> {
   readonly parse: (text: string) => T | undefined;
   /** Describes the problem of a text that `parse` rejects; absent: `accepted` is enough. */
   readonly explain?: (text: string) => string;
-  /** Renders the value as a user would type it; absent: `String(value)`. A method, so that kinds of all values are one type. */
+  /**
+   * Renders the value as a user would type it; absent: `String(value)`. A method, so that kinds of all values are one
+   * type.
+   */
   render?(value: T): string;
 }
 

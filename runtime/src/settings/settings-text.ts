@@ -3,8 +3,8 @@ import { renderMarkdownTable } from "../text/markdown-table.ts";
 import type { Setting, Settings } from "./settings.ts";
 
 /**
- * Renders the help text of a program; `usage` such as `npm run proxy -- [OPTIONS]`, `summary` one sentence. Text that does
- * not fit into `columns` is wrapped.
+ * Renders the help text of a program; `usage` such as `npm run proxy -- [OPTIONS]`, `summary` one sentence. Text that
+ * does not fit into `columns` is wrapped.
  */
 export function renderHelp(
   settings: Settings,

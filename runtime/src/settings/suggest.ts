@@ -2,8 +2,8 @@
 
 /**
  * Returns the candidate nearest to `found`, or undefined if none is near enough to be a typing error: at most one edit
- * (insertion, deletion, substitution, swap of neighbours) per three characters, or the start or end of the word. The case
- * is ignored.
+ * (insertion, deletion, substitution, swap of neighbours) per three characters, or the start or end of the word. The
+ * case is ignored.
  */
 export function suggest(found: string, candidates: readonly string[]): string | undefined {
   // Longer texts are not misspelt names, and would make the table below large.
@@ -25,12 +25,12 @@ export function suggest(found: string, candidates: readonly string[]): string | 
 const maxNames = 1_000;
 
 /**
- * Returns ` (did you mean default/chat?)`, or an empty text, to follow the name of a missing object: the first of the names
- * that is one edit away (insertion, deletion, substitution, swap of neighbours). It compares at most 1,000 names, in time
- * linear in their length.
+ * Returns ` (did you mean default/chat?)`, or an empty text, to follow the name of a missing object: the first of the
+ * names that is one edit away (insertion, deletion, substitution, swap of neighbours). It compares at most 1,000 names,
+ * in time linear in their length.
  *
- * @param found such as `default/chta`. Names in other namespaces are never suggested, since the reader may not be allowed
- *   to see them.
+ * @param found such as `default/chta`. Names in other namespaces are never suggested, since the reader may not be
+ *   allowed to see them.
  */
 export function suggestName(found: string, names: Iterable<string>): string {
   let compared = 0;
@@ -56,7 +56,10 @@ function isOneEdit(a: string, b: string): boolean {
   return isSwap || a.slice(at + 1) === b.slice(at + 1);
 }
 
-/** Returns the edits, fewer if `found` is the start or end of the candidate: "match" of "matches", "Prefix" of "PathPrefix". */
+/**
+ * Returns the edits, fewer if `found` is the start or end of the candidate: "match" of "matches", "Prefix" of
+ * "PathPrefix".
+ */
 function distance(found: string, candidate: string, allowed: number): number {
   const edits = editDistance(found, candidate);
   const isPart = found.length >= 3 && (candidate.startsWith(found) || candidate.endsWith(found));

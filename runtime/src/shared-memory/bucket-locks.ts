@@ -36,8 +36,8 @@ export class BucketLocks {
   }
 
   /**
-   * Takes the lock unless another thread holds it for longer than a section takes. Returns whether it is held. For a thread
-   * that must not block: one that releases the locks of dead threads would wait for itself.
+   * Takes the lock unless another thread holds it for longer than a section takes. Returns whether it is held. For a
+   * thread that must not block: one that releases the locks of dead threads would wait for itself.
    */
   tryLock(index: number): boolean {
     return Atomics.compareExchange(this.#words, index, 0, this.#owner) === 0 || this.#spin(index);

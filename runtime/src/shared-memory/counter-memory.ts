@@ -1,12 +1,13 @@
 /**
- * The memory of a table of counters that all threads of a process share. It is set-associative, without an allocator and
- * without a directory: a counter is found by its fingerprint alone.
+ * The memory of a table of counters that all threads of a process share. It is set-associative, without an allocator
+ * and without a directory: a counter is found by its fingerprint alone.
  *
  *     header | one lock per bucket | buckets of 16 slots | a row per slot | a mark per slot
  *
  * Rows and marks exist if the table asks for them. It decides what a slot contains. The fingerprint is 128 bits of a
- * SHA-256 digest. Its last 32 bits select the bucket, so that a slot can be moved to another memory. The digested text begins with the secret of the memory, so a client that chooses the counted values can neither
- * reach another client's counter nor select a bucket.
+ * SHA-256 digest. Its last 32 bits select the bucket, so that a slot can be moved to another memory. The digested text
+ * begins with the secret of the memory, so a client that chooses the counted values can neither reach another client's
+ * counter nor select a bucket.
  */
 import { randomBytes } from "node:crypto";
 import { BucketLocks } from "./bucket-locks.ts";
@@ -51,7 +52,8 @@ export function createSeed(): Uint8Array {
  * Creates empty memory for `counters` counters, 1 to 16,777,216, rounded up to whole buckets. The
  * operating system provides only the pages in use.
  *
- * @param seed The secret of the memory, 32 bytes; its own by default. The same counters have the same fingerprints with it.
+ * @param seed The secret of the memory, 32 bytes; its own by default. The same counters have the same fingerprints with
+ *   it.
  * @throws `RangeError` for any other number.
  */
 export function createCounterMemory(
@@ -90,7 +92,8 @@ export class CounterMemory {
   /** Words of a row; 0 if slots have none. */
   readonly rowWords: number;
   /**
-   * A byte per slot, in which a thread that changes the slot sets 1 under the bucket's lock; undefined if slots have none.
+   * A byte per slot, in which a thread that changes the slot sets 1 under the bucket's lock; undefined if slots have
+   * none.
    */
   readonly marks: Uint8Array | undefined;
   readonly #header: Int32Array;

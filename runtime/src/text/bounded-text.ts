@@ -1,6 +1,6 @@
 /**
- * Joins texts up to a bounded length. Messages of conditions and logs are made from objects that anyone may write, and a
- * message is kept for each object.
+ * Joins texts up to a bounded length. Messages of conditions and logs are made from objects that anyone may write, and
+ * a message is kept for each object.
  */
 
 /** The maximum length of a sentence, in characters. Longer ones are truncated. */

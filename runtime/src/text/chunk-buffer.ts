@@ -1,7 +1,7 @@
 /**
- * A buffer of chunks with bounded overhead. A chunk from Node costs some hundred bytes besides its own, and may be a slice
- * that keeps a whole read of 64 KiB in memory. Small chunks and slices are therefore copied into slabs. However the bytes
- * were split, they take `memoryBytes`, plus a few percent for the objects of at most two pieces per slab.
+ * A buffer of chunks with bounded overhead. A chunk from Node costs some hundred bytes besides its own, and may be a
+ * slice that keeps a whole read of 64 KiB in memory. Small chunks and slices are therefore copied into slabs. However
+ * the bytes were split, they take `memoryBytes`, plus a few percent for the objects of at most two pieces per slab.
  */
 
 /** The size of a slab, and the size below which chunks are copied. */

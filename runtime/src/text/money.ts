@@ -6,8 +6,8 @@ const microUnitsPerUnit = 1_000_000;
 const fractionDigits = 6;
 
 /**
- * Returns the micro-units of a decimal number: 250,000 for `0.25`. The text has digits, and optionally a point with 1 to 6 more;
- * the caller has checked that, and that the result is a safe integer (at most 9,007,199,254.740991).
+ * Returns the micro-units of a decimal number: 250,000 for `0.25`. The text has digits, and optionally a point with 1
+ * to 6 more; the caller has checked that, and that the result is a safe integer (at most 9,007,199,254.740991).
  */
 export function microUnitsOf(decimal: string): number {
   const [whole = "", fraction = ""] = decimal.split(".");

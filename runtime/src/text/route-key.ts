@@ -1,7 +1,7 @@
 /**
- * The identity of a route in snapshots, logs and metrics: `namespace/name` of an HTTPRoute, which is by far the most common
- * kind, and `GRPCRoute/namespace/name` of a GRPCRoute, since routes of different kinds may have the same name. Keys of the
- * other kinds begin with their kind, too.
+ * The identity of a route in snapshots, logs and metrics: `namespace/name` of an HTTPRoute, which is by far the most
+ * common kind, and `GRPCRoute/namespace/name` of a GRPCRoute, since routes of different kinds may have the same name.
+ * Keys of the other kinds begin with their kind, too.
  */
 import { objectKey } from "./object-key.ts";
 

@@ -1,5 +1,6 @@
 /**
- * Carries times of the monotonic clock, which begins from zero with each start of the machine, over the end of a process.
+ * Carries times of the monotonic clock, which begins from zero with each start of the machine, over the end of a
+ * process.
  */
 import { readFileSync } from "node:fs";
 import type { Clock } from "./clock.ts";
@@ -29,9 +30,9 @@ export function momentOf(boot: string, clock: Pick<Clock, "nowMs" | "monotonicMs
 }
 
 /**
- * Returns the milliseconds to add to monotonic times around the moment `saved`, so that they are as long ago on the clock of
- * `now`. The wall clock decides after another start of the machine. If it was set back, no time has passed, so that nothing
- * seems to lie in the future.
+ * Returns the milliseconds to add to monotonic times around the moment `saved`, so that they are as long ago on the
+ * clock of `now`. The wall clock decides after another start of the machine. If it was set back, no time has passed, so
+ * that nothing seems to lie in the future.
  */
 export function monotonicShift(saved: Moment, now: Moment): number {
   if (saved.boot !== "" && saved.boot === now.boot && saved.monotonicMs <= now.monotonicMs) return 0;

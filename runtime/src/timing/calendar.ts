@@ -1,6 +1,6 @@
 /**
- * Windows of the calendar: days, ISO weeks and months in a time zone. A window begins when the clocks of the zone show its
- * beginning, so one with a change of daylight saving time is longer or shorter than others.
+ * Windows of the calendar: days, ISO weeks and months in a time zone. A window begins when the clocks of the zone show
+ * its beginning, so one with a change of daylight saving time is longer or shorter than others.
  */
 
 /** The units of calendar windows. */
@@ -49,7 +49,9 @@ export class CalendarWindows {
     return { startMs: this.#startOf(index), endMs };
   }
 
-  /** Returns the first moment of a window. Where the clocks leave out midnight, it is the moment at which they are set. */
+  /**
+   * Returns the first moment of a window. Where the clocks leave out midnight, it is the moment at which they are set.
+   */
   #startOf(index: number): number {
     const first = epochs[this.#unit].add({ [this.#unit.toLowerCase()]: index * this.#every });
     return first.toZonedDateTime(this.#timeZone).epochMilliseconds;

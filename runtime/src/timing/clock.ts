@@ -1,6 +1,6 @@
 /**
- * The only source of time. Everything that measures, waits or timestamps takes a `Clock`, so that a test controls the time
- * (see `testing/fake-clock.ts`) and no test sleeps.
+ * The only source of time. Everything that measures, waits or timestamps takes a `Clock`, so that a test controls the
+ * time (see `testing/fake-clock.ts`) and no test sleeps.
  */
 
 /** A pending timer or a repeated call. `cancel` has no effect after a timer has fired. */
@@ -10,11 +10,14 @@ export interface Timer {
 
 /** A source of time and timers. */
 export interface Clock {
-  /** Returns the wall time in milliseconds since the Unix epoch. It may jump: use it only for timestamps and aligned windows. */
+  /**
+   * Returns the wall time in milliseconds since the Unix epoch. It may jump: use it only for timestamps and aligned
+   * windows.
+   */
   nowMs(): number;
   /**
-   * Returns milliseconds of a clock that never goes back. All threads of a machine share its origin, so they can compare
-   * readings in shared memory (`performance.now()` has one origin per thread).
+   * Returns milliseconds of a clock that never goes back. All threads of a machine share its origin, so they can
+   * compare readings in shared memory (`performance.now()` has one origin per thread).
    */
   monotonicMs(): number;
   /** Calls `callback` once after `delayMs` (at least 0). The timer does not keep the process alive. */

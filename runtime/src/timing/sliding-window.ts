@@ -1,6 +1,6 @@
 /**
- * Sliding windows that count by sub-windows of a 60th of their length. A sub-window is counted for one more than 60 of them, so that
- * no span of one window has more than is counted.
+ * Sliding windows that count by sub-windows of a 60th of their length. A sub-window is counted for one more than 60 of
+ * them, so that no span of one window has more than is counted.
  */
 
 /** Sub-windows of a window. */
@@ -15,8 +15,8 @@ export function subWindowAt(nowMs: number, windowMs: number): number {
 }
 
 /**
- * Returns the place of a sub-window in a ring of `countedSubWindows`. Sub-windows before time 0 have negative numbers: a
- * window may have begun before the machine, whose start is time 0.
+ * Returns the place of a sub-window in a ring of `countedSubWindows`. Sub-windows before time 0 have negative numbers:
+ * a window may have begun before the machine, whose start is time 0.
  */
 export function placeOf(subWindow: number): number {
   const place = subWindow % countedSubWindows;

@@ -1,6 +1,6 @@
 /**
- * Long computations in steps: a generator that yields where it may be interrupted. The caller decides whether it runs at
- * once or in slices, between which the event loop serves timers, sockets and health checks. The result is the same.
+ * Long computations in steps: a generator that yields where it may be interrupted. The caller decides whether it runs
+ * at once or in slices, between which the event loop serves timers, sockets and health checks. The result is the same.
  */
 
 import { systemClock } from "./clock.ts";

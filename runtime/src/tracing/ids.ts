@@ -1,4 +1,7 @@
-/** Random ids of traces and spans. One call of the system gives the bytes of many ids, and one conversion the digits of some. */
+/**
+ * Random ids of traces and spans. One call of the system gives the bytes of many ids, and one conversion the digits of
+ * some.
+ */
 import { randomFillSync } from "node:crypto";
 
 const pool = Buffer.allocUnsafeSlow(16_384);

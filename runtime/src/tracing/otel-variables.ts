@@ -1,7 +1,7 @@
 /**
- * Reads variables of the OpenTelemetry specification ("Environment Variable Specification", "OTLP Exporter Configuration").
- * The exporters themselves read OTEL_EXPORTER_OTLP_* for headers, timeouts, compression and certificates, so that no secret is
- * in our settings; here they are validated.
+ * Reads variables of the OpenTelemetry specification ("Environment Variable Specification", "OTLP Exporter
+ * Configuration"). The exporters themselves read OTEL_EXPORTER_OTLP_* for headers, timeouts, compression and
+ * certificates, so that no secret is in our settings; here they are validated.
  */
 import type { Problem, Result } from "../text/problem.ts";
 

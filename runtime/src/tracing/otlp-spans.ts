@@ -1,6 +1,6 @@
 /**
- * Writes spans as OTLP (opentelemetry-proto, `ExportTraceServiceRequest`), each when it ends. The serializer of the SDK needs
- * objects of each span until the export, which cost more than the bytes.
+ * Writes spans as OTLP (opentelemetry-proto, `ExportTraceServiceRequest`), each when it ends. The serializer of the SDK
+ * needs objects of each span until the export, which cost more than the bytes.
  */
 import type { WireWriter } from "@gatewayproxy/protos/wire-writer";
 import { writeAttributes, writeTime } from "../otlp/otlp-fields.ts";

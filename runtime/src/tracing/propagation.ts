@@ -108,7 +108,11 @@ export class Propagation {
     return fields;
   }
 
-  /** Returns `fields` without those of these formats, which a caller has sent to us. @param fields names and values in turn. */
+  /**
+   * Returns `fields` without those of these formats, which a caller has sent to us.
+   *
+   * @param fields names and values in turn.
+   */
   without(fields: readonly string[]): string[] {
     const kept: string[] = [];
     for (let at = 0; at + 1 < fields.length; at += 2) {

@@ -1,7 +1,7 @@
 /**
- * The position of a request in its distributed trace, as headers carry it: W3C Trace Context (Recommendation, level 1 with
- * the flags of level 2), W3C Baggage, and B3. Headers come from anyone, so each value is validated and bounded, and a
- * value that is not valid counts as absent.
+ * The position of a request in its distributed trace, as headers carry it: W3C Trace Context (Recommendation, level 1
+ * with the flags of level 2), W3C Baggage, and B3. Headers come from anyone, so each value is validated and bounded,
+ * and a value that is not valid counts as absent.
  */
 
 /** The context that a caller sends. */
@@ -82,8 +82,8 @@ const maxBaggageMembers = 64;
 const baggageText = /^[\t\x20-\x7e]+$/;
 
 /**
- * Returns `baggage` if it is within its bounds; otherwise undefined. Its members are passed on and not read. Tabs become
- * spaces, since metadata of gRPC must not contain them.
+ * Returns `baggage` if it is within its bounds; otherwise undefined. Its members are passed on and not read. Tabs
+ * become spaces, since metadata of gRPC must not contain them.
  */
 export function validBaggage(value: string | undefined): string | undefined {
   if (value === undefined || value.length > maxBaggage || !baggageText.test(value)) return undefined;

@@ -1,6 +1,7 @@
 /**
- * Lists of thousands of immutable objects of which few change at a time: what is computed of such a list is computed of its pages,
- * or follows from the last list and what has changed. The result is the same as if it were computed of the whole list.
+ * Lists of thousands of immutable objects of which few change at a time: what is computed of such a list is computed of
+ * its pages, or follows from the last list and what has changed. The result is the same as if it were computed of the
+ * whole list.
  */
 import { hashOfText } from "../text/text-hash.ts";
 import { runToEnd, type Steps } from "../timing/steps.ts";
@@ -16,8 +17,8 @@ const meanPageLength = 32;
 const maxPageLength = 256;
 
 /**
- * Returns a function that divides lists into pages. Where a page ends depends on the keys of the items in it, so that an item that is
- * added or removed changes one page. Returns the same lists for the same items.
+ * Returns a function that divides lists into pages. Where a page ends depends on the keys of the items in it, so that
+ * an item that is added or removed changes one page. Returns the same lists for the same items.
  */
 export function pagesBy<Item extends object>(keyOf: (item: Item) => string): (items: readonly Item[]) => Pages<Item> {
   const endsPage = (item: Item) => hashOfText(keyOf(item)) % meanPageLength === 0;
@@ -104,8 +105,8 @@ type KnownLists<Item, Value> = readonly { readonly items: readonly Item[]; reado
 const maxLists = 2;
 
 /**
- * Returns a function that computes a value of a list, from the value of an earlier list if there is one that differs in few
- * objects. No object may occur twice in a list, and the value must not depend on the order of the list.
+ * Returns a function that computes a value of a list, from the value of an earlier list if there is one that differs in
+ * few objects. No object may occur twice in a list, and the value must not depend on the order of the list.
  *
  * @param update returns what `compute` returns for `items`.
  */
@@ -179,8 +180,8 @@ function placeOf<Item>(item: Item, sorted: readonly Item[], compare: (a: Item, b
 const itemsPerStep = 64;
 
 /**
- * Returns a function that groups the items of lists by each of their keys, which are distinct, and sorts each group. A group stays
- * the same list while none of its items changes.
+ * Returns a function that groups the items of lists by each of their keys, which are distinct, and sorts each group. A
+ * group stays the same list while none of its items changes.
  */
 export function groupedBy<Item extends object>(
   keysOf: (item: Item) => readonly string[],

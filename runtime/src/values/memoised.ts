@@ -1,6 +1,6 @@
 /**
- * Values that are kept from one computation to the next, so that a computation costs what has changed. A value depends only on
- * immutable objects, which are compared by identity, so it is the same as if it were computed again.
+ * Values that are kept from one computation to the next, so that a computation costs what has changed. A value depends
+ * only on immutable objects, which are compared by identity, so it is the same as if it were computed again.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Steps } from "../timing/steps.ts";
@@ -18,8 +18,8 @@ export function memoised<Key extends WeakKey, Value>(compute: (key: Key) => Valu
 }
 
 /**
- * Returns a function that computes its value for an immutable object and further inputs, and keeps the last value of each
- * object: it is computed again only if one of the inputs is not the same as before.
+ * Returns a function that computes its value for an immutable object and further inputs, and keeps the last value of
+ * each object: it is computed again only if one of the inputs is not the same as before.
  */
 export function memoisedWith<Key extends WeakKey, Inputs extends readonly unknown[], Value>(
   compute: (key: Key, ...inputs: Inputs) => Value,
@@ -46,7 +46,11 @@ export function memoisedInSteps<Key extends WeakKey, Inputs extends readonly unk
 export class KnownValues<Key extends WeakKey, Value> {
   readonly #known = new WeakMap<Key, { readonly inputs: readonly unknown[]; readonly value: Value }>();
 
-  /** Returns the last value for these inputs, or computes it. @param compute must depend on nothing but the key and the inputs. */
+  /**
+   * Returns the last value for these inputs, or computes it.
+   *
+   * @param compute must depend on nothing but the key and the inputs.
+   */
   *get(key: Key, inputs: readonly unknown[], compute: () => Steps<Value>): Steps<Value> {
     const found = this.#known.get(key);
     if (found !== undefined && hasSameItems(found.inputs, inputs)) return found.value;
@@ -74,7 +78,10 @@ export function keepingEqual<Value>(): (key: WeakKey, value: Value) => Value {
 const lists = new WeakMap<object, (readonly object[])[]>();
 const emptyList: readonly never[] = [];
 
-/** All objects of a kind and those of one Gateway begin with the same object. More lists would keep many replaced objects in memory. */
+/**
+ * All objects of a kind and those of one Gateway begin with the same object. More lists would keep many replaced
+ * objects in memory.
+ */
 const maxLists = 2;
 
 /** Returns an earlier list with the same items if there is one, so that what is memoised for the list stays. */

@@ -1,9 +1,9 @@
 /**
- * Measures the authentication of a request, without the network:
- * `npm exec -- node --expose-gc test/bench/micro/authentication.ts`. Prints the microseconds of a check for tokens that are
- * verified, for tokens seen first beside the check of the library alone, and for API keys; and the memory that 100,000
- * distinct tokens, unknown API keys and keys of a limit take. Tokens seen first are measured in CPU time, since their
- * signatures are checked on other threads.
+ * Measures the authentication of a request, without the network: `npm exec -- node --expose-gc
+ * test/bench/micro/authentication.ts`. Prints the microseconds of a check for tokens that are verified, for tokens seen
+ * first beside the check of the library alone, and for API keys; and the memory that 100,000 distinct tokens, unknown
+ * API keys and keys of a limit take. Tokens seen first are measured in CPU time, since their signatures are checked on
+ * other threads.
  */
 import { createHash, createPublicKey, type KeyObject } from "node:crypto";
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";

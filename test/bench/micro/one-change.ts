@@ -1,9 +1,10 @@
 /**
  * Measures what one change among many routes costs each stage of a controller and of a proxy, without an API server:
- * `npm exec -- node test/bench/micro/one-change.ts [--routes 5000] [--changes 10] [--shared]`. The routes are in 50 namespaces,
- * each with a hostname, a Service and an endpoint of its own; with `--shared`, all have one hostname and a path each. Prints the
- * median processor time of each stage for the edit of one route, for the change of one endpoint, and for a route that is added or
- * removed. It includes the collection of garbage in other threads. `--cpu-prof` of Node shows what a stage does.
+ * `npm exec -- node test/bench/micro/one-change.ts [--routes 5000] [--changes 10] [--shared]`. The routes are in 50
+ * namespaces, each with a hostname, a Service and an endpoint of its own; with `--shared`, all have one hostname and a
+ * path each. Prints the median processor time of each stage for the edit of one route, for the change of one endpoint,
+ * and for a route that is added or removed. It includes the collection of garbage in other threads. `--cpu-prof` of
+ * Node shows what a stage does.
  */
 import { randomUUID } from "node:crypto";
 import { parseArgs } from "node:util";

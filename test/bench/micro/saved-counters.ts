@@ -1,8 +1,8 @@
 /**
- * Measures `--state-dir`, without the network: `npm exec -- node test/bench/micro/saved-counters.ts [COUNTERS]`. Prints the time
- * in which a process reads its counters at the start (1,000,000 by default, a third of each kind of window), the time in which
- * it saves changes, the start with a file to which all counters were added again, and what a decision takes with and without
- * saved counters.
+ * Measures `--state-dir`, without the network: `npm exec -- node test/bench/micro/saved-counters.ts [COUNTERS]`. Prints
+ * the time in which a process reads its counters at the start (1,000,000 by default, a third of each kind of window),
+ * the time in which it saves changes, the start with a file to which all counters were added again, and what a decision
+ * takes with and without saved counters.
  */
 import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";

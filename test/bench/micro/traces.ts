@@ -1,7 +1,8 @@
 /**
- * Measures what traces add to a request in the thread that serves it, without the network:
- * `npm exec -- node --expose-gc --min-semi-space-size=256 --max-semi-space-size=256 test/bench/micro/traces.ts`. Prints the time for each request, of the fastest of many
- * rounds, and the bytes that it allocates. Other processes lengthen rounds, but not the fastest one, so both are alike in each run.
+ * Measures what traces add to a request in the thread that serves it, without the network: `npm exec -- node
+ * --expose-gc --min-semi-space-size=256 --max-semi-space-size=256 test/bench/micro/traces.ts`. Prints the time for each
+ * request, of the fastest of many rounds, and the bytes that it allocates. Other processes lengthen rounds, but not the
+ * fastest one, so both are alike in each run.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { getHeapStatistics } from "node:v8";

@@ -94,7 +94,9 @@ export function attachedRoutesCase(options: ScaleOptions): Promise<readonly Row[
   });
 }
 
-/** Routes are created one after the other: the time until each is served, and errors then and in requests that follow. */
+/**
+ * Routes are created one after the other: the time until each is served, and errors then and in requests that follow.
+ */
 export function routeProbeCase(options: ScaleOptions): Promise<readonly Row[]> {
   const { probes } = options;
   return withCluster(1, options, async (cluster) => {

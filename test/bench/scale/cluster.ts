@@ -1,6 +1,6 @@
 /**
- * A cluster for the cases of `npm run bench:scale`: a real API server, with this controller and a proxy of one worker as
- * processes. Backends are in this process.
+ * A cluster for the cases of `npm run bench:scale`: a real API server, with this controller and a proxy of one worker
+ * as processes. Backends are in this process.
  */
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -161,7 +161,9 @@ function manifests(namespaces: number, port: number, backendPort: number): strin
   return objects.map((object) => JSON.stringify(object)).join("\n---\n");
 }
 
-/** The lines of an audit log are events of `audit.k8s.io/v1`. The controller is the only client that writes a status. */
+/**
+ * The lines of an audit log are events of `audit.k8s.io/v1`. The controller is the only client that writes a status.
+ */
 function countWrites(auditLog: string, resource: string): number {
   const lines = readFileSync(auditLog, "utf8").split("\n");
   return lines.filter((line) => {

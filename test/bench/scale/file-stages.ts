@@ -1,6 +1,6 @@
 /**
- * Does what a proxy does at its start with a folder of manifests, one stage after the other, and prints the times as JSON:
- * `node test/bench/scale/file-stages.ts FOLDER`. `--cpu-prof` of Node shows what a stage does.
+ * Does what a proxy does at its start with a folder of manifests, one stage after the other, and prints the times as
+ * JSON: `node test/bench/scale/file-stages.ts FOLDER`. `--cpu-prof` of Node shows what a stage does.
  */
 import { randomUUID } from "node:crypto";
 import { systemClock } from "@gatewayproxy/runtime/clock";

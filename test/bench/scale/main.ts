@@ -1,11 +1,11 @@
 /**
- * The control plane at scale: `npm run bench:scale`, with the cases of gateway-api-bench. The controller and a proxy with one
- * worker, as in their image, serve a real API server of the test rig (`test/rig/build.sh control-plane`). Pods are left
- * out: endpoints are written by the benchmark. The run takes some minutes, and writes its tables to docs/benchmarks.md
- * unless an option is given.
+ * The control plane at scale: `npm run bench:scale`, with the cases of gateway-api-bench. The controller and a proxy
+ * with one worker, as in their image, serve a real API server of the test rig (`test/rig/build.sh control-plane`). Pods
+ * are left out: endpoints are written by the benchmark. The run takes some minutes, and writes its tables to
+ * docs/benchmarks.md unless an option is given.
  *
- * `npm run bench:scale -- --files` instead measures a proxy that serves a folder of many routes. It needs no test rig, and
- * writes its own section unless another option is given.
+ * `npm run bench:scale -- --files` instead measures a proxy that serves a folder of many routes. It needs no test rig,
+ * and writes its own section unless another option is given.
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";

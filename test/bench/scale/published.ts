@@ -1,7 +1,7 @@
 /**
- * Figures that gateway-api-bench (github.com/howardjohn/gateway-api-bench, commit 141add6) has published, of a kind cluster on a
- * machine with 16 cores: README.md (June 2025) for the attached routes, README-v2.md (autumn 2025) for the others. Figures that it
- * shows in graphs alone are those that its text names.
+ * Figures that gateway-api-bench (github.com/howardjohn/gateway-api-bench, commit 141add6) has published, of a kind
+ * cluster on a machine with 16 cores: README.md (June 2025) for the attached routes, README-v2.md (autumn 2025) for the
+ * others. Figures that it shows in graphs alone are those that its text names.
  */
 
 /** A line of prose or of a table, in Markdown. */

@@ -101,7 +101,9 @@ export function fetchVersion(port: number, host: string): Promise<Served> {
   });
 }
 
-/** Resolves with the milliseconds until a host is served with `version`, and with the number of other errors than 404. */
+/**
+ * Resolves with the milliseconds until a host is served with `version`, and with the number of other errors than 404.
+ */
 export async function untilServed(
   { port, proxy, controller }: ScaleCluster,
   host: string,

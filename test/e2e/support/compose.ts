@@ -1,7 +1,7 @@
 /**
- * Runs the services of a compose file by docker, as `docker compose up` does: in a network in which each has its name, with
- * its entrypoint, command, environment and mounts. Ports are published at free ports of loopback, because the fixed ones may
- * be in use.
+ * Runs the services of a compose file by docker, as `docker compose up` does: in a network in which each has its name,
+ * with its entrypoint, command, environment and mounts. Ports are published at free ports of loopback, because the
+ * fixed ones may be in use.
  */
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";

@@ -1,4 +1,6 @@
-/** Volumes for claims of a test: kind has no storage class of its own offline, so directories of its node are made here. */
+/**
+ * Volumes for claims of a test: kind has no storage class of its own offline, so directories of its node are made here.
+ */
 import { apply, attempt, cluster, kubectl, list } from "./cluster.ts";
 
 /** The node of the cluster, and its container. */
@@ -12,8 +14,8 @@ export interface NodeVolumes extends AsyncDisposable {
 }
 
 /**
- * Creates volumes of a storage class, which claims get when their pods are scheduled. They are `local` ones: unlike `hostPath`
- * their files get the group of a pod.
+ * Creates volumes of a storage class, which claims get when their pods are scheduled. They are `local` ones: unlike
+ * `hostPath` their files get the group of a pod.
  */
 export async function createVolumes(storageClassName: string, count: number): Promise<NodeVolumes> {
   const root = `/var/local/${storageClassName}`;

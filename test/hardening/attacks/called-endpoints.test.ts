@@ -1,4 +1,6 @@
-/** A route refers to 100,000 endpoints, which the proxy calls: their memory, and the turns in which they are applied. */
+/**
+ * A route refers to 100,000 endpoints, which the proxy calls: their memory, and the turns in which they are applied.
+ */
 import { expect, test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
 import { freePort } from "../../support/free-port.ts";

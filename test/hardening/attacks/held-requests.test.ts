@@ -23,8 +23,8 @@ const marginBytes = 640 * mib;
 /** The memory limit of a proxy that the controller creates. */
 const containerBytes = 1_024 * mib;
 /**
- * The duration of the longest attack. Without the bound on the memory of ended requests, the kernel kills the process after
- * some 70 s. A run with short fuzzers has a quarter of it, in which the memory grows, too.
+ * The duration of the longest attack. Without the bound on the memory of ended requests, the kernel kills the process
+ * after some 70 s. A run with short fuzzers has a quarter of it, in which the memory grows, too.
  */
 const attackSeconds = Math.min(Math.max(10 * (hardeningSeconds ?? 0), 20), 80);
 

@@ -1,6 +1,6 @@
 /**
- * Known attacks of HTTP/2 clients, as frames in `corpus/http2-attacks`. Each ends as its file says, by a GOAWAY, a reset or
- * a response, and another client is served at that time.
+ * Known attacks of HTTP/2 clients, as frames in `corpus/http2-attacks`. Each ends as its file says, by a GOAWAY, a
+ * reset or a response, and another client is served at that time.
  *
  * HARDENING_RECORD=true writes the outcome into the files that expect null, for review before the commit.
  */

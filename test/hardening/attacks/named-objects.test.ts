@@ -1,6 +1,6 @@
 /**
- * A tenant's Gateways refer to 128,000 Secrets, each with a watch of its own. The controller uses a bounded amount of memory for them,
- * stays responsive, and writes the status of a Gateway of another tenant.
+ * A tenant's Gateways refer to 128,000 Secrets, each with a watch of its own. The controller uses a bounded amount of
+ * memory for them, stays responsive, and writes the status of a Gateway of another tenant.
  */
 import { expect, test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";

@@ -1,7 +1,7 @@
 /**
  * Our rate limit service against the reference, each with its own Redis and statsd server: random limits and calls, for
- * HARDENING_SECONDS. The responses, the errors, the keys in Redis with their values and expiries, and the names and sums of
- * the counters that statsd receives must be equal. Intended differences are not compared, as in
+ * HARDENING_SECONDS. The responses, the errors, the keys in Redis with their values and expiries, and the names and
+ * sums of the counters that statsd receives must be equal. Intended differences are not compared, as in
  * test/ratelimit-service/differential.test.ts.
  *
  * HARDENING_SEED repeats a run whose seed was printed.

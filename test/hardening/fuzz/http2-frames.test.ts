@@ -1,8 +1,8 @@
 /**
  * Sequences of HTTP/2 frames against the server and the client of `http/`, compared with the rules of RFC 9113 in
  * `http2-rules.ts`: an error of the connection has a code that they permit, there is one where they require it, and a
- * message is complete for the receiver exactly if it is complete by the rules. Afterwards the peer gets the reply to a PING,
- * or the connection is closed; it holds few bytes, and no internal error has occurred.
+ * message is complete for the receiver exactly if it is complete by the rules. Afterwards the peer gets the reply to a
+ * PING, or the connection is closed; it holds few bytes, and no internal error has occurred.
  */
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";

@@ -1,6 +1,6 @@
 /**
- * Both readers of YAML on any text: a file that is read part by part has the values, and the fields the locations, that the
- * reader of all YAML finds in the whole text. A part that is read as plain YAML has no error.
+ * Both readers of YAML on any text: a file that is read part by part has the values, and the fields the locations, that
+ * the reader of all YAML finds in the whole text. A part that is read as plain YAML has no error.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +17,9 @@ import { fuzz } from "../support/fuzz.ts";
 
 const path = "a.yaml";
 
-/** The values of a text with the locations of all fields, as the reader of all YAML finds them; undefined with an error. */
+/**
+ * The values of a text with the locations of all fields, as the reader of all YAML finds them; undefined with an error.
+ */
 function readWhole(text: string): readonly unknown[] | undefined {
   const documents = readYaml({ path, text });
   if (documents.some(({ kind }) => kind === "unreadable")) return undefined;

@@ -1,4 +1,6 @@
-/** The usage of a realtime session does not depend on how the network splits its frames, whatever bytes they contain. */
+/**
+ * The usage of a realtime session does not depend on how the network splits its frames, whatever bytes they contain.
+ */
 import fc from "fast-check";
 import { expect } from "vitest";
 import type { TokenUsage } from "../../../proxy/src/ir/usage.ts";

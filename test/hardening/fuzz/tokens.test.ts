@@ -1,6 +1,6 @@
 /**
- * Tokens are accepted only if `jose` accepts them too, and with the same claims: any header and payload, signed with the key
- * of the issuer or altered afterwards.
+ * Tokens are accepted only if `jose` accepts them too, and with the same claims: any header and payload, signed with
+ * the key of the issuer or altered afterwards.
  */
 import { constants, createPublicKey, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";

@@ -1,8 +1,8 @@
 /**
  * `--state-dir` under load: the proxy is killed with SIGKILL at random moments, HARDENING_KILLS times, or for
- * HARDENING_SECONDS without this variable. Every fourth process is killed before it is ready. No counter loses more than the
- * requests of the last second before a kill, over all kills, and none has more than was sent. `npm run soak:kills` kills 200
- * times and prints what was lost.
+ * HARDENING_SECONDS without this variable. Every fourth process is killed before it is ready. No counter loses more
+ * than the requests of the last second before a kill, over all kills, and none has more than was sent. `npm run
+ * soak:kills` kills 200 times and prints what was lost.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";

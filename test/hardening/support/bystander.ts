@@ -1,6 +1,6 @@
 /**
- * A tenant beside the one that attacks: a Gateway of the namespace `default` with a route, a proxy that serves it, and the
- * controller. Both programs are watched while another namespace gets objects.
+ * A tenant beside the one that attacks: a Gateway of the namespace `default` with a route, a proxy that serves it, and
+ * the controller. Both programs are watched while another namespace gets objects.
  */
 import { expect } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";

@@ -1,4 +1,6 @@
-/** The first message of a TLS client (RFC 8446 §4.1.2), with server names and protocols that no TLS library would send. */
+/**
+ * The first message of a TLS client (RFC 8446 §4.1.2), with server names and protocols that no TLS library would send.
+ */
 
 export interface HelloNames {
   /** Of the server_name extension (RFC 6066 §3), in latin1; absent: none. */

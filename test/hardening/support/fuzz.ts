@@ -1,7 +1,7 @@
 /**
  * One fuzzer is one call of `fuzz`. It replays the cases in `test/hardening/corpus/<name>`, then tries random ones: for
- * HARDENING_SECONDS under `npm run test:hardening`, and a few fixed ones under `npm test`. A case that fails is shrunk and
- * written to the corpus, to be committed with its fix.
+ * HARDENING_SECONDS under `npm run test:hardening`, and a few fixed ones under `npm test`. A case that fails is shrunk
+ * and written to the corpus, to be committed with its fix.
  *
  * HARDENING_SEED repeats a run whose seed was printed.
  */

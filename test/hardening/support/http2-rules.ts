@@ -1,7 +1,7 @@
 /**
- * The rules of RFC 9113 for the frames that one side receives, as a second reading of them beside that of `http/`. It says
- * which errors of the connection a sequence of frames requires or permits, and which messages it completes. Where the RFC
- * leaves a choice, it permits both.
+ * The rules of RFC 9113 for the frames that one side receives, as a second reading of them beside that of `http/`. It
+ * says which errors of the connection a sequence of frames requires or permits, and which messages it completes. Where
+ * the RFC leaves a choice, it permits both.
  */
 import type { Frame } from "../../support/raw-http2.ts";
 

@@ -13,8 +13,8 @@ interface Step {
 }
 
 /**
- * The durations of steps of work in this thread, in milliseconds of the CPU of an idle core of 2026 (`slowness`). Garbage
- * collections do not count: any allocation may start one, and its length follows from the whole heap.
+ * The durations of steps of work in this thread, in milliseconds of the CPU of an idle core of 2026 (`slowness`).
+ * Garbage collections do not count: any allocation may start one, and its length follows from the whole heap.
  */
 export class StepTimes {
   #collections: PerformanceEntry[] = [];
@@ -68,13 +68,14 @@ export class StepTimes {
 const maxRuns = 6;
 
 /**
- * The longest turn of the event loop during `work`, in milliseconds as in `StepTimes`: the minimum of several runs. Ends
- * early at a value below `enough`; turns below a quarter of it count as 0.
+ * The longest turn of the event loop during `work`, in milliseconds as in `StepTimes`: the minimum of several runs.
+ * Ends early at a value below `enough`; turns below a quarter of it count as 0.
  */
 export async function longestTurnMs(work: () => Promise<unknown>, enough: number): Promise<number> {
   let leastMs = Number.POSITIVE_INFINITY;
-  for (let run = 0; run < maxRuns && leastMs >= enough; run++)
+  for (let run = 0; run < maxRuns && leastMs >= enough; run++) {
     leastMs = Math.min(leastMs, await longestTurnOf(work, enough / 4));
+  }
   return leastMs;
 }
 

@@ -27,7 +27,9 @@ const responses: Readonly<Record<string, (socket: Socket) => void>> = {
   "/silent": () => undefined,
 };
 
-/** Starts the backend on a port of 127.0.0.1. It responds to any other path with 200, as soon as the head has arrived. */
+/**
+ * Starts the backend on a port of 127.0.0.1. It responds to any other path with 200, as soon as the head has arrived.
+ */
 export async function startMisbehavingBackend(): Promise<{ readonly port: number; readonly open: () => number }> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {

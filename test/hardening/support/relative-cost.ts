@@ -68,9 +68,10 @@ const records = JSON.stringify(
 );
 
 /**
- * The factor by which this thread is slower at the moment than an idle core of 2026; 1 if it is faster. Takes 20 ms. Other
- * programs that use the same core, its sibling or the memory can triple the CPU time of the same work for minutes, so a
- * duration is divided by the value of just after it. A pass computes and allocates, as the measured work does.
+ * The factor by which this thread is slower at the moment than an idle core of 2026; 1 if it is faster. Takes 20 ms.
+ * Other programs that use the same core, its sibling or the memory can triple the CPU time of the same work for
+ * minutes, so a duration is divided by the value of just after it. A pass computes and allocates, as the measured work
+ * does.
  */
 export function slowness(): number {
   compileReference();

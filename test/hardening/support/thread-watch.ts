@@ -1,6 +1,6 @@
 /**
- * Loaded into every thread of a process by `--import`: records how long its event loop is blocked, and the size of its heap
- * on request. The time is that of `StepTimes`.
+ * Loaded into every thread of a process by `--import`: records how long its event loop is blocked, and the size of its
+ * heap on request. The time is that of `StepTimes`.
  *
  * THREAD_WATCH names the file to append to, one JSON value a line. SIGUSR2 requests the heaps of all threads.
  */

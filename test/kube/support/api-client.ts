@@ -1,4 +1,7 @@
-/** Requests to an API server. Tests read objects four times a second; a process of kubectl for each costs more than the API server does. */
+/**
+ * Requests to an API server. Tests read objects four times a second; a process of kubectl for each costs more than the
+ * API server does.
+ */
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { Agent, request, type RequestOptions } from "node:https";
@@ -46,7 +49,12 @@ export class ApiClient {
     this.#options = optionsOf(config);
   }
 
-  /** Returns an object, as `kubectl get`. @param resource such as `gateway/web`; @param namespace empty for an object of the cluster. */
+  /**
+   * Returns an object, as `kubectl get`.
+   *
+   * @param resource such as `gateway/web`;
+   * @param namespace empty for an object of the cluster.
+   */
   async get(resource: string, namespace: string): Promise<unknown> {
     const [kind = "", name = ""] = resource.split("/");
     const { version, plural } = await this.#resourceOf(kind);

@@ -1,4 +1,7 @@
-/** HTTPRoutes and GRPCRoutes with what is standard since Gateway API 1.7, which the API server and the parser accept, or both reject. */
+/**
+ * HTTPRoutes and GRPCRoutes with what is standard since Gateway API 1.7, which the API server and the parser accept, or
+ * both reject.
+ */
 const routeOf = (kind: string, ...rules: readonly object[]) => ({
   apiVersion: "gateway.networking.k8s.io/v1",
   kind,

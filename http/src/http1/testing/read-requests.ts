@@ -1,4 +1,6 @@
-/** Reads a stream of requests as a server does, for tests: everything that the bytes contain, and where reading stopped. */
+/**
+ * Reads a stream of requests as a server does, for tests: everything that the bytes contain, and where reading stopped.
+ */
 import { type BodyDecoder, ChunkedDecoder, LengthDecoder } from "../body-decoder.ts";
 import { HeadReader } from "../head-reader.ts";
 import { MessageError } from "../message-error.ts";

@@ -1,4 +1,6 @@
-/** Random streams of requests: mostly valid, with the faults by which servers have been made to read different messages. */
+/**
+ * Random streams of requests: mostly valid, with the faults by which servers have been made to read different messages.
+ */
 import fc from "fast-check";
 
 const method = fc.constantFrom("GET", "POST", "PUT", "HEAD", "OPTIONS", "DELETE", "M-SEARCH", "get", "G", "");

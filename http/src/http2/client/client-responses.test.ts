@@ -1,4 +1,7 @@
-/** Responses to the client of HTTP/2, through its sockets. Each case names the section of RFC 9113 that it is about, unless it names another. */
+/**
+ * Responses to the client of HTTP/2, through its sockets. Each case names the section of RFC 9113 that it is about,
+ * unless it names another.
+ */
 import { describe, expect, test } from "vitest";
 import { ErrorCode, Flag, FrameType, Setting } from "../frame.ts";
 import { encodeHeaderBlock } from "../hpack/hpack-encoder.ts";

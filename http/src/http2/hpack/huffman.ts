@@ -1,7 +1,7 @@
 /**
- * The Huffman code of HPACK (RFC 7541 §5.2 and Appendix B), for decoding only: sent texts are short and not compressed. The
- * code is canonical, so the lengths of its words define it. The decoder is a state machine that reads four bits at a time;
- * no word is shorter than five bits, so a step yields at most one symbol.
+ * The Huffman code of HPACK (RFC 7541 §5.2 and Appendix B), for decoding only: sent texts are short and not compressed.
+ * The code is canonical, so the lengths of its words define it. The decoder is a state machine that reads four bits at
+ * a time; no word is shorter than five bits, so a step yields at most one symbol.
  */
 
 /** The length in bits of each byte value's word, in runs [first value, lengths…]; 256 is the end-of-string word. */
@@ -30,9 +30,9 @@ const noSymbol = -1;
 const noState = -1;
 
 /**
- * The state machine. A state is an inner node of the code's tree; the root is 0. Entry `state * 16 + nibble` is the state
- * after four more bits and the symbol that they complete. `mayEnd` marks the states in which a string may end: after less
- * than eight bits of padding, all ones (the start of the end-of-string word).
+ * The state machine. A state is an inner node of the code's tree; the root is 0. Entry `state * 16 + nibble` is the
+ * state after four more bits and the symbol that they complete. `mayEnd` marks the states in which a string may end:
+ * after less than eight bits of padding, all ones (the start of the end-of-string word).
  */
 interface Machine {
   readonly next: Int16Array;
@@ -112,8 +112,8 @@ function readNibble(
 }
 
 /**
- * Decodes `source[start, end)` into the start of `target`. Returns the number of bytes written, or -1 if the code is invalid
- * (an end-of-string word, or padding that is not the start of one) or the target is full.
+ * Decodes `source[start, end)` into the start of `target`. Returns the number of bytes written, or -1 if the code is
+ * invalid (an end-of-string word, or padding that is not the start of one) or the target is full.
  */
 export function decodeHuffman(source: Buffer, start: number, end: number, target: Buffer): number {
   machine ??= compileMachine(buildTree());

@@ -1,4 +1,7 @@
-/** Dumps the authentication of policies as enforced, with the state of key sets. Keys, and hashes of keys, are not part of it. */
+/**
+ * Dumps the authentication of policies as enforced, with the state of key sets. Keys, and hashes of keys, are not part
+ * of it.
+ */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { redactPath } from "@gatewayproxy/runtime/redaction";
 import type { DumpedPolicy } from "@gatewayproxy/admin-api/config-dump";

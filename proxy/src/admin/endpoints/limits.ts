@@ -45,7 +45,9 @@ export function limitsResetEndpoint(
   };
 }
 
-/** @param find Called with the ids of the request and of its trace and the client's address, as far as they are given. */
+/**
+ * @param find Called with the ids of the request and of its trace and the client's address, as far as they are given.
+ */
 export function decisionsEndpoint(find: (query: DecisionQuery) => Promise<Decisions>): AdminEndpoint {
   return {
     path: "/limits/decisions",

@@ -26,7 +26,10 @@ export type WatchNext = (options: WatchOptions) => Promise<() => void>;
 /** Interval of comments that distinguish a long wait from a broken connection. */
 const keepAliveMs = 1_000;
 
-/** The endpoint of traces. An invalid expression or trace id gets a 400. A comment each second by `clock` keeps the stream open. */
+/**
+ * The endpoint of traces. An invalid expression or trace id gets a 400. A comment each second by `clock` keeps the
+ * stream open.
+ */
 export function traceEndpoint(watch: WatchNext, clock: Clock): AdminEndpoint {
   const handler = (request: AdminRequest): AdminResponse => respondTrace(watch, clock, request);
   return {

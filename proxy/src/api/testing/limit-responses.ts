@@ -1,4 +1,6 @@
-/** Fields `headers` and `denied` of `rateLimit` that the API server and the parser both accept, and that both reject. */
+/**
+ * Fields `headers` and `denied` of `rateLimit` that the API server and the parser both accept, and that both reject.
+ */
 
 type Case = readonly [name: string, fields: object];
 

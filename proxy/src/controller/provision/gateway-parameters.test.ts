@@ -1,6 +1,6 @@
 /**
- * A Gateway's parameters cannot decide what runs: whatever fields are accepted, pods comply with the Pod Security Standard
- * "restricted", and the controller sets image, command and account.
+ * A Gateway's parameters cannot decide what runs: whatever fields are accepted, pods comply with the Pod Security
+ * Standard "restricted", and the controller sets image, command and account.
  */
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { isDeepStrictEqual } from "node:util";

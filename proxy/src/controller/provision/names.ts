@@ -19,7 +19,10 @@ export function ownerKey({ namespace, name }: { readonly namespace: string; read
   return `${namespace}/${gatewayLabelValue(name)}`;
 }
 
-/** Returns the Gateway to which an object belongs, as `ownerKey`. Every pass asks for all objects with the controller's label. */
+/**
+ * Returns the Gateway to which an object belongs, as `ownerKey`. Every pass asks for all objects with the controller's
+ * label.
+ */
 export const ownerOf = memoised(
   (object: KubeObject): string =>
     `${labelOf(object, gatewayNamespaceLabel) ?? ""}/${labelOf(object, gatewayNameLabel) ?? ""}`,

@@ -40,7 +40,10 @@ export interface OwnedObject {
   readonly replaces?: { readonly kind: OwnedKind; readonly name: string };
 }
 
-/** Returns the same list for the same bodies, and the same object for the same body: anyone may write thousands with the label. */
+/**
+ * Returns the same list for the same bodies, and the same object for the same body: anyone may write thousands with the
+ * label.
+ */
 export const observedObjects = memoisedWith((bodies: readonly KubeObject[], kind: OwnedKind) =>
   bodies.map((body) => observedObject(body, kind)),
 );
@@ -95,8 +98,8 @@ export function ownedPath({ kind, namespace, name }: Pick<OwnedObject, "kind" | 
 }
 
 /**
- * Whether a current object has every desired field with its desired value. Further fields, from defaults or other writers,
- * are ignored. Lists must have the same length, and their items may have further fields.
+ * Whether a current object has every desired field with its desired value. Further fields, from defaults or other
+ * writers, are ignored. Lists must have the same length, and their items may have further fields.
  */
 export function contains(current: unknown, desired: unknown): boolean {
   if (Array.isArray(desired)) {

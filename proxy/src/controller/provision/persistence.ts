@@ -1,6 +1,6 @@
 /**
- * Volumes on which proxies keep the counters of long windows. Parameters with `persistentVolumeClaim` make the proxies of
- * a Gateway a StatefulSet: each has a volume of its own, which its successor of the same name continues with. Pure.
+ * Volumes on which proxies keep the counters of long windows. Parameters with `persistentVolumeClaim` make the proxies
+ * of a Gateway a StatefulSet: each has a volume of its own, which its successor of the same name continues with. Pure.
  */
 import { fieldsOf, type KubeObject } from "../../kube/object.ts";
 import { mergeObject } from "./merge.ts";
@@ -12,8 +12,8 @@ const volumeName = "state";
 const mountPath = "/var/lib/gateway-proxy";
 
 /**
- * A directory of the volume, for the proxy's setting `--state-dir`. Its permissions are the proxy's own, whatever those of
- * the volume are.
+ * A directory of the volume, for the proxy's setting `--state-dir`. Its permissions are the proxy's own, whatever those
+ * of the volume are.
  */
 const stateDirectory = `${mountPath}/counters`;
 

@@ -1,6 +1,6 @@
 /**
- * Changes of a workload that need more than one apply: a Deployment and a StatefulSet replace each other without a gap, and
- * some fields of a StatefulSet never change. Pure.
+ * Changes of a workload that need more than one apply: a Deployment and a StatefulSet replace each other without a gap,
+ * and some fields of a StatefulSet never change. Pure.
  */
 import { joinSome } from "@gatewayproxy/runtime/bounded-text";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
@@ -24,7 +24,9 @@ export function availablePods(workload: KubeObject | undefined): number {
   return Number(fieldsOf(workload?.["status"])["availableReplicas"] ?? 0);
 }
 
-/** Whether a current workload serves with all of its pods, so that the workload that it replaces is not needed any more. */
+/**
+ * Whether a current workload serves with all of its pods, so that the workload that it replaces is not needed any more.
+ */
 export function isComplete(workload: KubeObject | undefined): boolean {
   const { generation = 0 } = fieldsOf(workload?.["metadata"]);
   const { observedGeneration = 0 } = fieldsOf(workload?.["status"]);
@@ -34,8 +36,8 @@ export function isComplete(workload: KubeObject | undefined): boolean {
 }
 
 /**
- * Returns a workload whose number an autoscaler sets with the number of the workload that it replaces, for its creation.
- * It would start with one pod otherwise.
+ * Returns a workload whose number an autoscaler sets with the number of the workload that it replaces, for its
+ * creation. It would start with one pod otherwise.
  */
 export function withReplicasOf(workload: OwnedObject, replaced: KubeObject | undefined): OwnedObject {
   const { replicas } = fieldsOf(replaced?.["spec"]);
@@ -49,7 +51,10 @@ const changeableFields: ReadonlySet<string> = new Set([
   "persistentVolumeClaimRetentionPolicy",
 ]);
 
-/** Returns a StatefulSet that can be applied over the current one: with the current values of fields that cannot be changed. */
+/**
+ * Returns a StatefulSet that can be applied over the current one: with the current values of fields that cannot be
+ * changed.
+ */
 export function withUnchangeable(desired: OwnedObject, current: KubeObject | undefined): OwnedObject {
   const kept = Object.fromEntries(unchangeable(desired, current).map(({ name, found }) => [name, found]));
   if (Object.keys(kept).length === 0) return desired;
@@ -91,7 +96,9 @@ function unchangeable(
   });
 }
 
-/** Compares what is requested with what exists. Fields that only exist are defaults, except for the class of a volume. */
+/**
+ * Compares what is requested with what exists. Fields that only exist are defaults, except for the class of a volume.
+ */
 function differencesOf(compared: Difference): readonly Difference[] {
   const { path, found, requested } = compared;
   if (Array.isArray(requested) && Array.isArray(found) && requested.length === found.length) {

@@ -83,12 +83,15 @@ export function statefulSetName({ metadata, spec }: Gateway): string {
 }
 
 /**
- * Distinguishes the pods of a StatefulSet from those of a Deployment of the same Gateway, which exist at the same time while
- * one replaces the other. Services select both.
+ * Distinguishes the pods of a StatefulSet from those of a Deployment of the same Gateway, which exist at the same time
+ * while one replaces the other. Services select both.
  */
 const setLabels = { "gatewayproxy.dev/workload": "StatefulSet" } as const;
 
-/** Returns the pod selector of Services, Deployments and budgets. It never changes: a Deployment's selector is immutable. */
+/**
+ * Returns the pod selector of Services, Deployments and budgets. It never changes: a Deployment's selector is
+ * immutable.
+ */
 function selectorOf(gateway: Gateway): Readonly<Record<string, string>> {
   return { [gatewayNameLabel]: gatewayLabelValue(gateway.metadata.name), [managedByLabel]: managedBy };
 }

@@ -1,6 +1,6 @@
 /**
- * Counts the tokens of a prompt in bounded time. The merge of byte pairs takes time in the square of a word's length, so words are cut.
- * Long prompts are counted in samples.
+ * Counts the tokens of a prompt in bounded time. The merge of byte pairs takes time in the square of a word's length,
+ * so words are cut. Long prompts are counted in samples.
  */
 import { tokensOfText } from "../estimate.ts";
 import type { PromptText } from "./prompt-text.ts";

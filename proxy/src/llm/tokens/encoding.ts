@@ -12,7 +12,10 @@ const beginnings: readonly (readonly [string, Encoding])[] = [
   ),
 ];
 
-/** Returns the encoding of a model, such as `gpt-5-mini` or `openai/gpt-5-mini`; undefined for a model that is not known. */
+/**
+ * Returns the encoding of a model, such as `gpt-5-mini` or `openai/gpt-5-mini`; undefined for a model that is not
+ * known.
+ */
 export function encodingOf(model: string): Encoding | undefined {
   const name = model.slice(model.lastIndexOf("/") + 1).toLowerCase();
   return beginnings.find(([beginning]) => name.startsWith(beginning))?.[1];

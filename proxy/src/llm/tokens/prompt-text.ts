@@ -1,4 +1,7 @@
-/** The parts of a request that are tokens of its prompt, in the APIs of OpenAI: chat completions, responses, completions, embeddings. */
+/**
+ * The parts of a request that are tokens of its prompt, in the APIs of OpenAI: chat completions, responses,
+ * completions, embeddings.
+ */
 
 /** The prompt of a request. */
 export interface PromptText {
@@ -12,8 +15,8 @@ export interface PromptText {
 /** Members with texts of messages. */
 const textMembers: ReadonlySet<string> = new Set(["messages", "input", "instructions", "prompt", "suffix"]);
 /**
- * Longer members may be rendered for the model, in an unknown form that is no longer than their JSON: tools, schemas, documents, and
- * templates of the client.
+ * Longer members may be rendered for the model, in an unknown form that is no longer than their JSON: tools, schemas,
+ * documents, and templates of the client.
  */
 const maxSettingLength = 64;
 /** Members of parts that hold images, audio or files. */
@@ -21,13 +24,15 @@ const mediaMembers: ReadonlySet<string> = new Set(["image_url", "url", "data", "
 /** Members of messages that are no text of the prompt, if they are short. */
 const labels: ReadonlySet<string> = new Set(["type", "id", "tool_call_id", "call_id", "status", "detail", "format"]);
 
-/** OpenAI documents 3 tokens for each message and 1 for its name (models before 2023-06: 4), and 3 before the response. */
+/**
+ * OpenAI documents 3 tokens for each message and 1 for its name (models before 2023-06: 4), and 3 before the response.
+ */
 const tokensOfMessage = 4;
 const tokensOfResponse = 3;
 
 /**
- * Reads a parsed body; undefined for one that is no object. Messages are read without recursion, since clients choose the nesting; other
- * members are rendered as JSON, which throws if they are nested too deep.
+ * Reads a parsed body; undefined for one that is no object. Messages are read without recursion, since clients choose
+ * the nesting; other members are rendered as JSON, which throws if they are nested too deep.
  */
 export function promptTextOf(body: unknown): PromptText | undefined {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return undefined;

@@ -38,7 +38,10 @@ export function serveTokens(port: TokenPort<FromTokenThread, ToTokenThread>): vo
   });
 }
 
-/** Returns undefined for a body that is no JSON object, or that cannot be counted, such as one that is nested too deep for a JSON text. */
+/**
+ * Returns undefined for a body that is no JSON object, or that cannot be counted, such as one that is nested too deep
+ * for a JSON text.
+ */
 export function tokensOf(body: Uint8Array, count: CountWords): number | undefined {
   try {
     const prompt = promptTextOf(JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString()));

@@ -1,4 +1,6 @@
-/** Counts the tokens of requests in the thread that has the tables of the encodings, for the event loop of one worker. */
+/**
+ * Counts the tokens of requests in the thread that has the tables of the encodings, for the event loop of one worker.
+ */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Encoding } from "./encoding.ts";
 
@@ -27,8 +29,8 @@ export const maxCountedBytes = 262_144;
 /** Longest time that a request waits, in ms. */
 const maxWaitMs = 100;
 /**
- * Requests that the thread has not counted yet, and the bytes of their bodies. Those whose wait has ended are among them, since a
- * message cannot be taken back. Further requests do without.
+ * Requests that the thread has not counted yet, and the bytes of their bodies. Those whose wait has ended are among
+ * them, since a message cannot be taken back. Further requests do without.
  */
 const maxUncounted = 64;
 const maxUncountedBytes = 4 * maxCountedBytes;
@@ -61,8 +63,8 @@ export class TokenCounter {
   }
 
   /**
-   * Calls `done` once with the tokens of a request's prompt, at the latest after 100 ms. Undefined if they are not known: the body is
-   * longer than 256 KiB or no JSON, the encoding is being loaded, or the thread is busy.
+   * Calls `done` once with the tokens of a request's prompt, at the latest after 100 ms. Undefined if they are not
+   * known: the body is longer than 256 KiB or no JSON, the encoding is being loaded, or the thread is busy.
    *
    * @param body is copied.
    */

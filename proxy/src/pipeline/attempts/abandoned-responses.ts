@@ -1,9 +1,9 @@
 /**
- * Reads responses of LLM backends to their usage after the client has left. The provider completes the response and bills
- * it, so a client that leaves before the last event is charged, too.
+ * Reads responses of LLM backends to their usage after the client has left. The provider completes the response and
+ * bills it, so a client that leaves before the last event is charged, too.
  *
- * The time, the bytes and the number of these responses are bounded, since a client could otherwise take the connections
- * to a backend by leaving. Clients share the number fairly. Beyond a bound the usage is estimated.
+ * The time, the bytes and the number of these responses are bounded, since a client could otherwise take the
+ * connections to a backend by leaving. Clients share the number fairly. Beyond a bound the usage is estimated.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
@@ -50,8 +50,8 @@ export class AbandonedResponses {
   }
 
   /**
-   * Begins to read one more response. If there is no room, the client with the most responses gives up its oldest, unless
-   * this client would then have more than it.
+   * Begins to read one more response. If there is no room, the client with the most responses gives up its oldest,
+   * unless this client would then have more than it.
    *
    * @param client The address of the client.
    * @param remainingMs The rest of the rule's timeouts, which bounds the time.

@@ -30,8 +30,8 @@ export class AttemptHistory {
   }
 
   /**
-   * Whether an attempt has timed out whose backend may have worked all the time, so that its cost is estimated. Attempts that were
-   * charged do not count.
+   * Whether an attempt has timed out whose backend may have worked all the time, so that its cost is estimated.
+   * Attempts that were charged do not count.
    */
   get hasTimedOut(): boolean {
     return this.#hasTimedOut;
@@ -72,8 +72,8 @@ export class AttemptHistory {
   }
 
   /**
-   * Returns the cause for which a policy may refund a request that ends with `reply`. An attempt that reached an endpoint
-   * decides over a later one that did not: a backend that got the request does not count as one that was away.
+   * Returns the cause for which a policy may refund a request that ends with `reply`. An attempt that reached an
+   * endpoint decides over a later one that did not: a backend that got the request does not count as one that was away.
    */
   refundCause(reply: LocalReply): RefundCause | undefined {
     return this.#cause === "none" ? undefined : (this.#cause ?? reply.refund);

@@ -1,7 +1,7 @@
 /**
- * Finds the first event of a stream, before which a response can still be replaced by that of another provider: server-sent
- * events (HTML Standard §9.2.6), and messages of Amazon's binary streams. A comment is no event. A response of another
- * type, or with a content coding, begins with its first byte.
+ * Finds the first event of a stream, before which a response can still be replaced by that of another provider:
+ * server-sent events (HTML Standard §9.2.6), and messages of Amazon's binary streams. A comment is no event. A response
+ * of another type, or with a content coding, begins with its first byte.
  */
 import { fieldOf } from "@gatewayproxy/http/fields";
 import { readErrorEvent, readErrorMessage, type StreamedError } from "../../llm/provider-error.ts";
@@ -46,7 +46,11 @@ export class FirstEvent {
     return this.#form === "messages" ? this.#readMessage(chunk) : chunk.some((byte) => this.#readByte(byte));
   }
 
-  /** Returns the error that the first event reports; undefined for any other. @param stream all bytes of the body so far. */
+  /**
+   * Returns the error that the first event reports; undefined for any other.
+   *
+   * @param stream all bytes of the body so far.
+   */
   errorIn(stream: Buffer): StreamedError | undefined {
     if (this.#form === "bytes" || !this.#hasData) return undefined;
     return this.#form === "messages" ? readErrorMessage(stream) : readErrorEvent(stream);

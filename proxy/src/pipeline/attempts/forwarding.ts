@@ -1,8 +1,8 @@
 /**
- * Forwards a request to its backend, and the response to the client: attempts at endpoints, one after the other, until the
- * response of one of them is forwarded (`response-relay.ts`) or none is left (`retry-rules.ts`). A request counts once,
- * however many attempts it needs. Its tokens are those of the last attempt, and an estimate for each attempt that was retried although
- * its LLM provider may bill it.
+ * Forwards a request to its backend, and the response to the client: attempts at endpoints, one after the other, until
+ * the response of one of them is forwarded (`response-relay.ts`) or none is left (`retry-rules.ts`). A request counts
+ * once, however many attempts it needs. Its tokens are those of the last attempt, and an estimate for each attempt that
+ * was retried although its LLM provider may bill it.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { FieldList } from "@gatewayproxy/http/ports";
@@ -113,8 +113,8 @@ export interface ForwardingOptions {
 }
 
 /**
- * The attempts of one request. `start` begins, `abort` ends them with a local reply, and `close` is called when the client has
- * the response or has left.
+ * The attempts of one request. `start` begins, `abort` ends them with a local reply, and `close` is called when the
+ * client has the response or has left.
  */
 export class Forwarding implements RelayOwner, TrailerSelection {
   readonly #options: ForwardingOptions;
@@ -348,8 +348,8 @@ export class Forwarding implements RelayOwner, TrailerSelection {
   }
 
   /**
-   * Another attempt begins. Otherwise a client whose requests take too long would multiply what a provider bills, and be charged
-   * once. A request that moves to another provider does so once, and costs what that one reports.
+   * Another attempt begins. Otherwise a client whose requests take too long would multiply what a provider bills, and
+   * be charged once. A request that moves to another provider does so once, and costs what that one reports.
    */
   #chargeLatest(): void {
     if (!this.#isBilled) return;
@@ -388,8 +388,8 @@ export class Forwarding implements RelayOwner, TrailerSelection {
   }
 
   /**
-   * Whether another provider can get the request. A client that makes attempts fail after they have cost something could
-   * otherwise multiply what its requests cost, so only one of these failures moves a request.
+   * Whether another provider can get the request. A client that makes attempts fail after they have cost something
+   * could otherwise multiply what its requests cost, so only one of these failures moves a request.
    *
    * @param mayHaveCost whether the provider may bill the attempt that is left.
    */
@@ -577,7 +577,9 @@ export class Forwarding implements RelayOwner, TrailerSelection {
     };
   }
 
-  /** The fields of the request, with the attempt as the parent in place of the request, unless a filter has removed it. */
+  /**
+   * The fields of the request, with the attempt as the parent in place of the request, unless a filter has removed it.
+   */
   #headersOf(attempt: AttemptSpan): readonly string[] {
     const { headers } = this.#outgoing.request;
     return this.#options.span?.withParent(attempt, headers) ?? headers;

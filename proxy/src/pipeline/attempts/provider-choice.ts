@@ -1,7 +1,7 @@
 /**
- * The providers of one request to a Backend with several (`spec.ai.providers`): which one is next, and what their responses say
- * of their health and quota. Each is chosen once: first the available ones of the lowest priority by weight, and the failing
- * ones last. One that is out of quota is not chosen.
+ * The providers of one request to a Backend with several (`spec.ai.providers`): which one is next, and what their
+ * responses say of their health and quota. Each is chosen once: first the available ones of the lowest priority by
+ * weight, and the failing ones last. One that is out of quota is not chosen.
  */
 import { fieldOf } from "@gatewayproxy/http/fields";
 import type { Clock } from "@gatewayproxy/runtime/clock";
@@ -152,8 +152,8 @@ export class ProviderChoice {
 const failingRank = 1_000;
 
 /**
- * Chooses by smooth weighted round robin, as `routing/weighted.ts`, among those that can be used now. Its counters stay between
- * requests.
+ * Chooses by smooth weighted round robin, as `routing/weighted.ts`, among those that can be used now. Its counters stay
+ * between requests.
  */
 function byWeight(
   { rotation }: ProvidersTarget,

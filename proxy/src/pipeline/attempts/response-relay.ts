@@ -1,8 +1,8 @@
 /**
- * Forwards a response from the backend to the client. The bytes of one turn of the event loop, including the head, are sent in
- * one write at the end of that turn, at the pace of the client: a complete small response, or all events of a read, which
- * would otherwise cost a write each. The usage reader also gets the bytes, and the limits are charged before the client can see
- * the end, so that the next request sees the charge.
+ * Forwards a response from the backend to the client. The bytes of one turn of the event loop, including the head, are
+ * sent in one write at the end of that turn, at the pace of the client: a complete small response, or all events of a
+ * read, which would otherwise cost a write each. The usage reader also gets the bytes, and the limits are charged
+ * before the client can see the end, so that the next request sees the charge.
  */
 import { fieldOf } from "@gatewayproxy/http/fields";
 import type { Duplex } from "node:stream";
@@ -62,8 +62,8 @@ export interface RelayOwner {
    */
   acceptsStatus(status: number, headers: readonly string[], body: string): boolean;
   /**
-   * Whether a response with this accepted head is held until its first event, or its first byte if it is no stream, so that
-   * another provider can respond if it fails before.
+   * Whether a response with this accepted head is held until its first event, or its first byte if it is no stream, so
+   * that another provider can respond if it fails before.
    */
   holdsResponse(headers: readonly string[]): boolean;
   /** Data of a held response has arrived, and no event yet. */
@@ -86,7 +86,9 @@ export interface RelayOwner {
 
 const nothing = Buffer.alloc(0);
 const noHeaders: readonly string[] = [];
-/** Maximum time in which the end of a stream waits for its usage, and a head for the end of its response or its error. */
+/**
+ * Maximum time in which the end of a stream waits for its usage, and a head for the end of its response or its error.
+ */
 const maxWaitMs = 1_000;
 /** Maximum bytes of a response whose head waits for its end, its error or its first event. */
 const maxAwaitedBytes = 64 * 1024;
@@ -376,7 +378,9 @@ export class ResponseRelay implements ResponseSink {
     this.#abandoned?.end();
   }
 
-  /** The client has left, or has everything: nothing more is forwarded. `done` is called when the response is charged. */
+  /**
+   * The client has left, or has everything: nothing more is forwarded. `done` is called when the response is charged.
+   */
   close(ending: Ending, done: () => void): void {
     this.settle(ending, done);
     this.#state = "ended";

@@ -1,6 +1,7 @@
 /**
- * The usage of a response to one attempt: reads it from the bytes that pass, takes an event that the client did not ask for out
- * of a stream, and charges the limits once, whatever becomes of the attempt. The usage of earlier attempts is charged with it.
+ * The usage of a response to one attempt: reads it from the bytes that pass, takes an event that the client did not ask
+ * for out of a stream, and charges the limits once, whatever becomes of the attempt. The usage of earlier attempts is
+ * charged with it.
  */
 import { fieldOf } from "@gatewayproxy/http/fields";
 import type { AiBackend } from "../../ir/snapshot.ts";
@@ -84,7 +85,9 @@ export class ResponseUsage {
     return this.#reader !== undefined && this.#state !== "settled";
   }
 
-  /** An event of a stream that `end` or `release` returns, unless a later event replaces it; undefined if none is held. */
+  /**
+   * An event of a stream that `end` or `release` returns, unless a later event replaces it; undefined if none is held.
+   */
   get heldEvent(): object | undefined {
     return this.#filter?.pending;
   }
@@ -156,8 +159,8 @@ export class ResponseUsage {
   /**
    * Determines the usage and charges it, once. Calls `done` afterwards, immediately if possible.
    *
-   * @param ending `cutShort` if the backend was interrupted: then a usage that was not reported is estimated, from the request
-   *   alone if no response has begun.
+   * @param ending `cutShort` if the backend was interrupted: then a usage that was not reported is estimated, from the
+   *   request alone if no response has begun.
    */
   settle(ending: Ending, done: () => void): void {
     if (this.#state === "settled") {
@@ -180,8 +183,8 @@ export class ResponseUsage {
   }
 
   /**
-   * Returns the usage of this attempt and of those before it, if the request leaves it for another one. Its provider may bill it, so it is
-   * estimated.
+   * Returns the usage of this attempt and of those before it, if the request leaves it for another one. Its provider
+   * may bill it, so it is estimated.
    */
   costIfLeft(): TokenUsage | undefined {
     const { before } = this.#options;

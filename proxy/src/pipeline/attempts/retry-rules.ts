@@ -1,14 +1,14 @@
 /**
  * Decides whether an attempt that failed, or got a status, is repeated.
  *
- * Without a retry policy: an attempt without a connection, one that the endpoint has not processed, and a safe one that was
- * reset before its response are repeated once, immediately (RFC 9110 §9.2.2). With `HTTPRouteRetry`, attempts of any method
- * that got one of its codes, or that no endpoint has processed, are repeated after a backoff, within the retry budget of the
- * backend. An attempt that was reset or timed out may have been processed: it is repeated if that does no harm, which holds
- * for idempotent methods and for requests to LLM providers.
+ * Without a retry policy: an attempt without a connection, one that the endpoint has not processed, and a safe one that
+ * was reset before its response are repeated once, immediately (RFC 9110 §9.2.2). With `HTTPRouteRetry`, attempts of
+ * any method that got one of its codes, or that no endpoint has processed, are repeated after a backoff, within the
+ * retry budget of the backend. An attempt that was reset or timed out may have been processed: it is repeated if that
+ * does no harm, which holds for idempotent methods and for requests to LLM providers.
  *
- * Of a Backend with several providers, the policy counts rounds: it decides when no provider is left, and the next round may
- * use each of them again.
+ * Of a Backend with several providers, the policy counts rounds: it decides when no provider is left, and the next
+ * round may use each of them again.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { RetryPolicy } from "../../ir/snapshot.ts";

@@ -1,8 +1,8 @@
 /**
  * The body of a request to a backend. It is forwarded as it arrives, with back-pressure. Its first bytes are kept, up
  * to a bound (`smallBodyBytes` by default), so that a failed attempt can be repeated and a mirror can get a copy. A
- * small body of known length is read completely first, and sent in one write with the head. Its trailers are kept with it,
- * and every attempt gets them, unless the body was edited: they may describe the original.
+ * small body of known length is read completely first, and sent in one write with the head. Its trailers are kept with
+ * it, and every attempt gets them, unless the body was edited: they may describe the original.
  */
 import type { BodyReceiver, FieldList, IncomingBody } from "@gatewayproxy/http/ports";
 import { AttemptBody, type AttemptSource } from "./attempt-body.ts";
@@ -120,7 +120,9 @@ export class RequestBody implements BodyReceiver, AttemptSource {
     return this.#kept === undefined;
   }
 
-  /** Keeps the body as it comes beside an edited one, if there is memory for both, so that `restore` can bring it back. */
+  /**
+   * Keeps the body as it comes beside an edited one, if there is memory for both, so that `restore` can bring it back.
+   */
   keepOriginal(): void {
     this.#keepsOriginal = true;
   }

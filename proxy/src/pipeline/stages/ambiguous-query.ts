@@ -1,6 +1,6 @@
 /**
- * Rejects a request whose query repeats a parameter with different values, if the match or a limit of the rule reads it.
- * Servers disagree on which value counts, so the backend could read another one than the gateway.
+ * Rejects a request whose query repeats a parameter with different values, if the match or a limit of the rule reads
+ * it. Servers disagree on which value counts, so the backend could read another one than the gateway.
  */
 import { hasConflictingParameter } from "../../routing/query-parameters.ts";
 import { conflictingParameter } from "../local-replies.ts";

@@ -14,8 +14,8 @@ interface Counted {
 }
 
 /**
- * Runs after `pickTarget`. Counts the tokens of the prompt where the encoding of the model is known. A request that generates nothing, and
- * one that no backend gets, has no estimate.
+ * Runs after `pickTarget`. Counts the tokens of the prompt where the encoding of the model is known. A request that
+ * generates nothing, and one that no backend gets, has no estimate.
  */
 export const estimateUsage: Stage = {
   name: "estimate usage",

@@ -63,8 +63,8 @@ function sessionOf(
 }
 
 /**
- * Returns the models that events of a session may name; undefined if the Backend and the limits permit any. Those are not edited, so they
- * may also use the name that the provider gets.
+ * Returns the models that events of a session may name; undefined if the Backend and the limits permit any. Those are
+ * not edited, so they may also use the name that the provider gets.
  */
 function modelsOfSession(
   { model, models }: AiBackend,

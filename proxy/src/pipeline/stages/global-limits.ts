@@ -1,6 +1,6 @@
 /**
- * Calls the rate limit services of the rule's global limits, or uses their fallback. A request that they deny gets its local
- * units back.
+ * Calls the rate limit services of the rule's global limits, or uses their fallback. A request that they deny gets its
+ * local units back.
  */
 import { isLimitCall, loopField } from "../../filters/loop.ts";
 import type { GlobalLimitsDecision, GlobalReport } from "../../policy/ratelimit/global/global-limiter.ts";

@@ -1,4 +1,6 @@
-/** Checks the local limits of the rule: counts the request in all of their counters, or denies it and counts in none. */
+/**
+ * Checks the local limits of the rule: counts the request in all of their counters, or denies it and counts in none.
+ */
 import type { LocalDecision } from "../../policy/ratelimit/local-limiter.ts";
 import type { RequestTrace } from "../../telemetry/trace/request-trace.ts";
 import { costTooCostly, modelUnpriced } from "../local-replies.ts";

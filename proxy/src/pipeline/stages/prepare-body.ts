@@ -1,6 +1,6 @@
 /**
- * Prepares the body. A request for a model is edited for its provider, or rejected (`provider-request.ts`). A small body of
- * any other request is read completely first, so that it is sent in one write with the head.
+ * Prepares the body. A request for a model is edited for its provider, or rejected (`provider-request.ts`). A small
+ * body of any other request is read completely first, so that it is sent in one write with the head.
  */
 import { defaultUsageChunk } from "../../ir/usage.ts";
 import { bodyMemoryFull } from "../local-replies.ts";

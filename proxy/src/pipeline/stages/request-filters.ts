@@ -1,4 +1,6 @@
-/** Makes the request to the backend: the header section and the path after the filters of the rule and the reference. */
+/**
+ * Makes the request to the backend: the header section and the path after the filters of the rule and the reference.
+ */
 import { removeCredentials } from "../../authentication/credentials.ts";
 import { forwardRequestHeaders } from "../../filters/forwarded.ts";
 import { replaceFields } from "../../filters/header-edits.ts";

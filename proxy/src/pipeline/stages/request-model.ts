@@ -1,6 +1,6 @@
 /**
- * Reads the model and the stream option of the request, for limits and backends that depend on them. The body is buffered for that.
- * A body that cannot be read must not get past such a limit, so its request is rejected.
+ * Reads the model and the stream option of the request, for limits and backends that depend on them. The body is
+ * buffered for that. A body that cannot be read must not get past such a limit, so its request is rejected.
  */
 import { type ModelReading, readModel } from "../requested-model.ts";
 import type { Stage } from "../stage.ts";

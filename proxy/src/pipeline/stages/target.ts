@@ -10,8 +10,8 @@ import type { Stage, StagedRequest } from "../stage.ts";
 import { redirectTo } from "./redirect.ts";
 
 /**
- * Picks by the model if targets list theirs, and by weight (Gateway API `BackendRef.weight`), and of a Backend with several
- * providers the first one to try. Responds with 404 if no target offers the model.
+ * Picks by the model if targets list theirs, and by weight (Gateway API `BackendRef.weight`), and of a Backend with
+ * several providers the first one to try. Responds with 404 if no target offers the model.
  */
 export const pickTarget: Stage = {
   name: "pick target",
@@ -27,7 +27,8 @@ export const pickTarget: Stage = {
     // The model that the Backend prescribes, or the name of its provider for it, takes the place of the client's.
     record.requestModel = ai?.model ?? clientModel;
     record.isListedModel = ai?.models !== undefined && ai.model !== undefined;
-    // Of several providers it is that of the first in the list, so that a limit by model counts a request alike, whichever responds.
+    // Of several providers it is that of the first in the list, so that a limit by model counts a request alike,
+    // whichever responds.
     const counted = picked?.kind === "providers" ? picked.providers[0]?.target.ai : ai;
     const isPriced = rule.requiresPrice ? isPricedAt(request, picked) : undefined;
     if (llm !== undefined) request.llm = { ...llm, clientModel, requestModel: counted?.model ?? clientModel, isPriced };
@@ -40,8 +41,8 @@ function apiOf({ rule, downstream: { head } }: StagedRequest): ReturnType<typeof
 }
 
 /**
- * Whether the backend has a price for the model; undefined for a request that generates nothing, and for one that no backend
- * gets. All of several providers must have one, since a request may move to any of them.
+ * Whether the backend has a price for the model; undefined for a request that generates nothing, and for one that no
+ * backend gets. All of several providers must have one, since a request may move to any of them.
  */
 function isPricedAt(request: StagedRequest, picked: CompiledTarget | undefined): boolean | undefined {
   const targets = picked === undefined ? [] : backendsOf(picked);

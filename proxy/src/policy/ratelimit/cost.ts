@@ -1,6 +1,6 @@
 /**
- * The cost of a request or of its response by an expression, for local and global limits: a whole number of units, fractions
- * rounded up.
+ * The cost of a request or of its response by an expression, for local and global limits: a whole number of units,
+ * fractions rounded up.
  */
 import type { Expression } from "../../cel/expression.ts";
 import type { RequestView } from "../../cel/request-view.ts";
@@ -15,8 +15,8 @@ import type { TokenUsage } from "../../ir/usage.ts";
 export const maxUnits = 0xffff_ffff;
 
 /**
- * Returns a whole number from 0 to `maxUnits`, fractions rounded up; undefined for a negative number, for no number, and
- * without an expression.
+ * Returns a whole number from 0 to `maxUnits`, fractions rounded up; undefined for a negative number, for no number,
+ * and without an expression.
  *
  * @param target of the policy, whose allowance the work is charged to.
  */

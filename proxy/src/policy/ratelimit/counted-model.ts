@@ -1,7 +1,8 @@
 /**
- * The name of a model in the keys of limits. A provider that lists no models gets them as clients spell them, and servers read some
- * spellings alike: without case, without blanks, or with the collection that the API of Gemini or Bedrock has them in. Each such spelling
- * would be a new budget for the same model. Models that share a name here share a counter, so that an error falls to the side of the limit.
+ * The name of a model in the keys of limits. A provider that lists no models gets them as clients spell them, and
+ * servers read some spellings alike: without case, without blanks, or with the collection that the API of Gemini or
+ * Bedrock has them in. Each such spelling would be a new budget for the same model. Models that share a name here share
+ * a counter, so that an error falls to the side of the limit.
  */
 import type { RequestView } from "../../cel/request-view.ts";
 

@@ -10,8 +10,8 @@ import type { ShownLimit } from "./shown-limit.ts";
 import { count, hasBudget, type LimitState, refund, release, settle, type Windows } from "./window.ts";
 
 /**
- * The window start of a shadow entry that did not count the request. A window of a counter that was read from a file may have
- * begun before the machine, so its start may be negative.
+ * The window start of a shadow entry that did not count the request. A window of a counter that was read from a file
+ * may have begun before the machine, so its start may be negative.
  */
 export const notCounted = Number.NEGATIVE_INFINITY;
 
@@ -55,8 +55,8 @@ export class CounterReservation implements Reservation {
   }
 
   /**
-   * Adds the cost of the response to the entries that count tokens or spend. It replaces what the request holds of them. A
-   * total that is no whole number of at least 1 is ignored, so that a backend's report cannot corrupt a budget.
+   * Adds the cost of the response to the entries that count tokens or spend. It replaces what the request holds of
+   * them. A total that is no whole number of at least 1 is ignored, so that a backend's report cannot corrupt a budget.
    */
   charge(usage: TokenUsage, nowMs: number): void {
     if (!isCount(usage.total)) return;
@@ -82,8 +82,8 @@ export class CounterReservation implements Reservation {
   }
 
   /**
-   * Counts `units` in place of what the request holds. A hold belongs to the window in which the request was allowed, and so do the
-   * units of its response, except for those that exceed the hold.
+   * Counts `units` in place of what the request holds. A hold belongs to the window in which the request was allowed,
+   * and so do the units of its response, except for those that exceed the hold.
    */
   #replaceHeld(at: number, units: number, nowMs: number): void {
     const held = this.#takeHeld(at);

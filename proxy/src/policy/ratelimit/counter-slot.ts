@@ -1,7 +1,7 @@
 /**
- * The layout of a slot in the memory of the counters (see runtime's counter-memory.ts), and of its row. The key of a counter that was
- * read from a file is not known, so the place of its text may have its row instead (packed-row.ts): rows that are written take
- * memory, and few of these counters are counted soon.
+ * The layout of a slot in the memory of the counters (see runtime's counter-memory.ts), and of its row. The key of a
+ * counter that was read from a file is not known, so the place of its text may have its row instead (packed-row.ts):
+ * rows that are written take memory, and few of these counters are counted soon.
  *
  *     slot   0  used          f64     32  fingerprint  4 × i32     64  text of the key, 64 bytes of UTF-8
  *            8  startMs       f64     48  entry        2 × i32
@@ -47,7 +47,9 @@ export const kinds: Readonly<Record<Windows["kind"], number>> = {
 export const textShift = 8;
 /** As `textShift`. */
 export const textMask = 0xff;
-/** The length of a text that is not known, since the counter was read from a file. More than `textBytes`, as the next. */
+/**
+ * The length of a text that is not known, since the counter was read from a file. More than `textBytes`, as the next.
+ */
 export const unknownText = 0xff;
 /** The same, and the place of the text has the packed row. */
 export const packedRow = 0xfe;

@@ -24,7 +24,9 @@ export interface CounterState extends Window {
   /** Its slot in the table, or -1 if it has none. */
   slot: number;
   isAllowed: boolean;
-  /** Whether this entry counts the request in the counter: it allows it, and no entry before it has counted it there. */
+  /**
+   * Whether this entry counts the request in the counter: it allows it, and no entry before it has counted it there.
+   */
   isCounted: boolean;
 }
 
@@ -100,7 +102,8 @@ function isSame(one: CounterId, other: CounterId): boolean {
 }
 
 /**
- * Returns the state of the entry nearest to exhaustion of those that `x-ratelimit-*` may show; undefined if there is none.
+ * Returns the state of the entry nearest to exhaustion of those that `x-ratelimit-*` may show; undefined if there is
+ * none.
  */
 export function nearestState(
   { entries, budgets }: AppliedEntries,

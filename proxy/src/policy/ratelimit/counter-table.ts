@@ -1,6 +1,6 @@
 /**
- * All counters of a replica in one SharedArrayBuffer (see runtime's counter-memory.ts for its layout, counter-slot.ts for that
- * of a slot), in which every worker thread finds a counter by its fingerprint alone.
+ * All counters of a replica in one SharedArrayBuffer (see runtime's counter-memory.ts for its layout, counter-slot.ts
+ * for that of a slot), in which every worker thread finds a counter by its fingerprint alone.
  *
  * Several counters settle together under all their locks, taken in ascending order. A counter that was never counted,
  * or whose budget is full again, needs no slot. It takes a slot when units are counted. The slot is free for another
@@ -82,8 +82,8 @@ export interface LiveCounter {
   /** As `CounterTable.labelOf` gives it. */
   readonly entry: string;
   /**
-   * Up to 64 bytes of the key's value; undefined for the shared counter of an entry. `unknown` and a fingerprint while the
-   * value is not known: the counter was read from a file, and no request has had the value since.
+   * Up to 64 bytes of the key's value; undefined for the shared counter of an entry. `unknown` and a fingerprint while
+   * the value is not known: the counter was read from a file, and no request has had the value since.
    */
   readonly key: string | undefined;
   /** At the requested time. */
@@ -214,7 +214,10 @@ export class CounterTable {
     return this.#unitsOf(this.#owner, slot);
   }
 
-  /** Returns the units that requests in progress hold in a slot, at most 2^32 − 1; 0 for -1. Not for concurrent requests. */
+  /**
+   * Returns the units that requests in progress hold in a slot, at most 2^32 − 1; 0 for -1. Not for concurrent
+   * requests.
+   */
   heldUnits(slot: number): number {
     return slot === -1 ? 0 : (this.#rows[slot * this.#rowWords + heldPlace] ?? 0);
   }
@@ -368,8 +371,8 @@ export class CounterTable {
   }
 
   /**
-   * As `resetOne`, for all counters of entries in steps of a fraction of a millisecond. Yields the label of the entry for
-   * each counter that had units, and undefined after each step.
+   * As `resetOne`, for all counters of entries in steps of a fraction of a millisecond. Yields the label of the entry
+   * for each counter that had units, and undefined after each step.
    *
    * @param labels As `labelOf` gives them.
    * @param matches Selects counters by the first 64 bytes of their key's value; undefined for a shared counter.
@@ -457,8 +460,8 @@ export class CounterTable {
   }
 
   /**
-   * Sums the units of the counters whose window is open at `nowMs`, by the entry as `labelOf` returns it. Takes no lock, as
-   * `entries`.
+   * Sums the units of the counters whose window is open at `nowMs`, by the entry as `labelOf` returns it. Takes no
+   * lock, as `entries`.
    */
   *usage(nowMs: number): Steps<ReadonlyMap<string, EntryUsage>> {
     const byEntry = new Map<string, EntryUsage>();
@@ -539,7 +542,8 @@ export class CounterTable {
       const state = (this.#words[slot * slotWords + offsets.word.state] ?? empty) & stateMask;
       if (state === empty || this.#settledWindow(slot, nowMs).used === 0) return slot;
       const lastUsedMs = this.#numbers[slot * slotNumbers + offsets.number.lastUsedMs] ?? 0;
-      // Every keyed counter of a window ranks before every other one: no clock reads 2^52 ms. Requests in progress may be old.
+      // Every keyed counter of a window ranks before every other one: no clock reads 2^52 ms. Requests in progress may
+      // be old.
       const isFirst = state === keyed && this.#kindOf(slot) !== concurrent;
       const rank = isFirst ? lastUsedMs : lastUsedMs + 2 ** 52;
       if (rank < oldestRank) {

@@ -1,6 +1,6 @@
 /**
- * The decision of limits on one request, in one form for local limits, for global limits, and for both together. A request
- * that all limits allow has a reservation: it charges the response, or refunds the request.
+ * The decision of limits on one request, in one form for local limits, for global limits, and for both together. A
+ * request that all limits allow has a reservation: it charges the response, or refunds the request.
  */
 import type { RefundCause } from "../../ir/limit.ts";
 import type { TokenUsage } from "../../ir/usage.ts";
@@ -61,13 +61,13 @@ export interface Reservation {
    */
   refund(nowMs: number, cause?: RefundCause): void;
   /**
-   * Whether a limit of requests in progress counts the request, or an entry holds an estimate of its cost, so that `release` has
-   * an effect.
+   * Whether a limit of requests in progress counts the request, or an entry holds an estimate of its cost, so that
+   * `release` has an effect.
    */
   readonly holdsPlace: boolean;
   /**
-   * Ends the request for limits of requests in progress, and refunds what it still holds. Must be called once the request has
-   * ended, in whatever way, and after its charge.
+   * Ends the request for limits of requests in progress, and refunds what it still holds. Must be called once the
+   * request has ended, in whatever way, and after its charge.
    */
   release(nowMs: number): void;
 }

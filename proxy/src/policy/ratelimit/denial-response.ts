@@ -24,8 +24,8 @@ export interface DenialResponse {
 export const defaultDenialText = "rate limit exceeded";
 
 /**
- * Returns the facts of a denial. Only a decision of a rate limit service has `x-envoy-ratelimited`; in-process counters that
- * decide in its place respond as a local limit does.
+ * Returns the facts of a denial. Only a decision of a rate limit service has `x-envoy-ratelimited`; in-process counters
+ * that decide in its place respond as a local limit does.
  *
  * @param nowMs monotonic; a cached denial shows the rest of the time until its reset.
  */

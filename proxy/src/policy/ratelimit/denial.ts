@@ -49,8 +49,8 @@ export interface GlobalDenial extends DescribedRequest {
 }
 
 /**
- * The service of a global limit is unavailable, and the failure mode is `Closed`; the descriptors are those that would have
- * been sent.
+ * The service of a global limit is unavailable, and the failure mode is `Closed`; the descriptors are those that would
+ * have been sent.
  */
 export interface ServiceUnavailable extends DescribedRequest {
   readonly kind: "unavailable";

@@ -74,7 +74,9 @@ export class LimitEntry {
     return this.expressions.length === 0 && !this.reserves;
   }
 
-  /** Whether the entry depends on the body of the request: an expression reads it, or the price is that of its model. */
+  /**
+   * Whether the entry depends on the body of the request: an expression reads it, or the price is that of its model.
+   */
   get needsBody(): boolean {
     if (this.limit.counts === "spend" || this.reserves) return true;
     return this.expressions.some(({ phase, readsBody }) => phase === "body" || readsBody);
@@ -114,8 +116,8 @@ export class LimitEntry {
   }
 
   /**
-   * The units that a request holds until its response is charged: at most the capacity, so that one request cannot hold more,
-   * and fits where nothing is counted.
+   * The units that a request holds until its response is charged: at most the capacity, so that one request cannot hold
+   * more, and fits where nothing is counted.
    */
   heldUnitsOf(view: RequestView, { capacity }: Budget): number {
     const estimate = view.llm?.estimate;
@@ -140,8 +142,8 @@ function shareOf(amount: number, replicas = 1): number {
 const maxAmount = 2 ** 31 - 1;
 
 /**
- * Returns a whole number of units from 0 to the largest that the fields of the entry accept; undefined for a negative number
- * or no number. Fractions are rounded down. Spend is given in the currency, and rounded to micro-units.
+ * Returns a whole number of units from 0 to the largest that the fields of the entry accept; undefined for a negative
+ * number or no number. Fractions are rounded down. Spend is given in the currency, and rounded to micro-units.
  */
 function amountOf(value: string | undefined, { counts, window }: LocalLimit): number | undefined {
   const given = value === undefined || value.trim() === "" ? Number.NaN : Number(value);

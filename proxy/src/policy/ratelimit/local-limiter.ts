@@ -6,8 +6,8 @@
  * shadow entry never denies. It counts the requests that it would allow, so that its figures equal those of the same
  * entry enforced alone, and reports the others as `shadowDenied`. It does not appear in headers.
  *
- * An entry whose `when` is false for a request neither decides nor counts it. A request that several entries of a bucket
- * apply to is counted once: by the first of them that allows it. Each compares the counter with its own limit.
+ * An entry whose `when` is false for a request neither decides nor counts it. A request that several entries of a
+ * bucket apply to is counted once: by the first of them that allows it. Each compares the counter with its own limit.
  */
 import type { LimitDecision, LocalLimit } from "../../ir/limit.ts";
 import type { Expression } from "../../cel/expression.ts";
@@ -44,8 +44,8 @@ export interface LocalReport {
   /** One item per entry; never mutated. */
   readonly decisions: readonly LimitDecision[];
   /**
-   * Of an allowed request the state of the entry nearest to exhaustion, after this request, and undefined if no entry is in
-   * headers; of a denied one the state of the entry that denied.
+   * Of an allowed request the state of the entry nearest to exhaustion, after this request, and undefined if no entry
+   * is in headers; of a denied one the state of the entry that denied.
    */
   readonly state: LimitState | undefined;
   /** The states after this request, for header families that list limits; undefined if none of them is sent. */

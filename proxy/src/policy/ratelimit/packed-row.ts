@@ -1,6 +1,6 @@
 /**
- * The row of a sliding window in few bytes: 8 bytes with a bit for each sub-window that has units, then their units, 7 bits in
- * each byte, the lowest first (the varints of protobuf). Most windows have units in few sub-windows.
+ * The row of a sliding window in few bytes: 8 bytes with a bit for each sub-window that has units, then their units, 7
+ * bits in each byte, the lowest first (the varints of protobuf). Most windows have units in few sub-windows.
  */
 import { countedSubWindows } from "@gatewayproxy/runtime/sliding-window";
 
@@ -28,7 +28,9 @@ export class SparseRow {
   }
 }
 
-/** Packs a row into the bytes from `start` to `end`. Returns whether they suffice; otherwise their content is undefined. */
+/**
+ * Packs a row into the bytes from `start` to `end`. Returns whether they suffice; otherwise their content is undefined.
+ */
 export function packRow({ length, places, units }: SparseRow, bytes: Uint8Array, start: number, end: number): boolean {
   bytes.fill(0, start, start + maskBytes);
   let next = start + maskBytes;

@@ -1,6 +1,6 @@
 /**
- * Copies counters out of the shared memory and back, for a file that outlives the process. Only counters of windows longer than
- * a minute are copied: others are over before a process has started again, and so are requests in progress.
+ * Copies counters out of the shared memory and back, for a file that outlives the process. Only counters of windows
+ * longer than a minute are copied: others are over before a process has started again, and so are requests in progress.
  *
  *     record   the slot up to the text of the key, 64 bytes (counter-slot.ts)
  *              of a sliding window: 2 × u32 with a bit for each sub-window that has units, their units as u32, up to a
@@ -85,7 +85,10 @@ export class SavedSlots {
   readonly #marksByFour: Uint32Array;
   readonly #numbers: Float64Array;
   readonly #words: Int32Array;
-  /** By bucket, during a restore. Those in use come first; no others are read, as each read of a slot is a miss of the cache. */
+  /**
+   * By bucket, during a restore. Those in use come first; no others are read, as each read of a slot is a miss of the
+   * cache.
+   */
   readonly #slotsInUse: Uint8Array;
   /** Scratch space. */
   readonly #row = new Uint32Array(countedSubWindows);
@@ -108,8 +111,8 @@ export class SavedSlots {
   }
 
   /**
-   * Copies the counters that have changed since the last call, in pieces. Those in a bucket that another thread holds are
-   * left to the next call. Returns whether there are none of those.
+   * Copies the counters that have changed since the last call, in pieces. Those in a bucket that another thread holds
+   * are left to the next call. Returns whether there are none of those.
    */
   *changed(): Generator<Uint8Array, boolean> {
     const writer = new RecordWriter();
@@ -177,8 +180,8 @@ export class SavedSlots {
   }
 
   /**
-   * Puts the counters of records into memory that had none before the first call, in place of their earlier records. No other
-   * thread may use the memory meanwhile.
+   * Puts the counters of records into memory that had none before the first call, in place of their earlier records. No
+   * other thread may use the memory meanwhile.
    *
    * @param records As `changed` and `all` give them, aligned to 8 bytes.
    */
@@ -216,8 +219,8 @@ export class SavedSlots {
   }
 
   /**
-   * Reads the sub-windows that are not over, and moves them to those of the present clock. Where these do not begin at the same
-   * times, units count for the later one, so that none is restored early.
+   * Reads the sub-windows that are not over, and moves them to those of the present clock. Where these do not begin at
+   * the same times, units count for the later one, so that none is restored early.
    */
   #readUnits(record: SavedRecord, windowMs: number, shiftMs: number, nowMs: number): void {
     const { words, at } = record;
@@ -308,8 +311,8 @@ export class SavedSlots {
   }
 
   /**
-   * Returns whether the row is packed in the slot. Else it is in its place, for which the operating system has to provide a page: at
-   * a start with many counters that takes longer than everything else.
+   * Returns whether the row is packed in the slot. Else it is in its place, for which the operating system has to
+   * provide a page: at a start with many counters that takes longer than everything else.
    */
   #writeUnits(slot: number): boolean {
     const start = slot * slotBytes;

@@ -1,6 +1,6 @@
 /**
- * The limits of a request as the header families `Ietf` and `OpenAI` list them, each with a name. Only limits of policies with
- * one of these families are listed, so that the others cost nothing.
+ * The limits of a request as the header families `Ietf` and `OpenAI` list them, each with a name. Only limits of
+ * policies with one of these families are listed, so that the others cost nothing.
  */
 import type { GlobalDescriptor, GlobalLimit } from "../../ir/global-limit.ts";
 import type { LocalLimit } from "../../ir/limit.ts";
@@ -23,7 +23,9 @@ export interface ShownLimit {
   readonly resetSeconds: number | undefined;
 }
 
-/** The list of a policy that a limit is in. Names of limits without one of their own begin with it, except for `local`. */
+/**
+ * The list of a policy that a limit is in. Names of limits without one of their own begin with it, except for `local`.
+ */
 export type LimitList = "local" | "fallback" | "global";
 
 /** Whether a family of the policy is sent in responses. */

@@ -1,20 +1,22 @@
 /**
- * The arithmetic of one counter: what is restored when, the decision, and the figures in headers. No other module computes
- * units; tables and threads only store and carry the numbers.
+ * The arithmetic of one counter: what is restored when, the decision, and the figures in headers. No other module
+ * computes units; tables and threads only store and carry the numbers.
  *
  * A counter starts with a full budget. Its windows follow one another in one of three ways:
  *
- * - Fixed. The first unit counted with a full budget opens a window. Each window's end adds `refill` units, at most up to
- *   the capacity. While the budget is not full, the next window follows without a gap. With a full budget no window is
- *   open, and the next one starts with the next counted unit. So 10/min with burst 5 allows 15 at once at 0:00, 10 at
- *   1:00, and, without requests in between, 15 again from 2:00 on.
+ * - Fixed. The first unit counted with a full budget opens a window. Each window's end adds `refill` units, at most up
+ *   to the capacity. While the budget is not full, the next window follows without a gap. With a full budget no window
+ *   is open, and the next one starts with the next counted unit. So 10/min with burst 5 allows 15 at once at 0:00, 10
+ *   at 1:00, and, without requests in between, 15 again from 2:00 on.
  * - Sliding. Every unit is restored one window after it was counted. Units are counted by sub-windows of a 60th of the
- *   window, and a sub-window is restored when its last moment is one window ago. So no span of one window has more than the capacity.
+ *   window, and a sub-window is restored when its last moment is one window ago. So no span of one window has more than
+ *   the capacity.
  * - Calendar. Windows begin and end with days, weeks or months of a time zone, and their end restores all units.
  *
  * Requests in progress have no window (Concurrent): a unit is restored when its request ends.
  *
- * Times are milliseconds of one monotonic clock; fractions are allowed. Calendar windows have the times of the wall clock.
+ * Times are milliseconds of one monotonic clock; fractions are allowed. Calendar windows have the times of the wall
+ * clock.
  */
 import { CalendarWindows } from "@gatewayproxy/runtime/calendar";
 import type { Clock } from "@gatewayproxy/runtime/clock";
@@ -53,8 +55,8 @@ export interface Window {
    */
   used: number;
   /**
-   * The start of the open window, on the wall clock for Calendar. For Sliding the start of the newest sub-window. Without meaning
-   * for Concurrent, and while no window is open.
+   * The start of the open window, on the wall clock for Calendar. For Sliding the start of the newest sub-window.
+   * Without meaning for Concurrent, and while no window is open.
    */
   startMs: number;
   /** The length of an open Calendar window. */
@@ -107,8 +109,8 @@ export class CalendarTime {
 }
 
 /**
- * Returns the budget of an entry. A window's end restores a budget of tokens or spend completely, however far the last charge
- * exceeded it.
+ * Returns the budget of an entry. A window's end restores a budget of tokens or spend completely, however far the last
+ * charge exceeded it.
  */
 export function budgetOf(limit: LocalLimit, clock: WallClock): Budget {
   return { capacity: limit.amount + limit.burst, windows: windowsOf(limit, clock) };
@@ -177,8 +179,9 @@ export function settleSliding(window: Window, windowMs: number, nowMs: number): 
 }
 
 /**
- * A clock that is set back does not open a window again: the window that is open lasts until its end. A clock that was wrong
- * by more than a window is no reason to wait for an end in the far future; the units then count in the current window.
+ * A clock that is set back does not open a window again: the window that is open lasts until its end. A clock that was
+ * wrong by more than a window is no reason to wait for an end in the far future; the units then count in the current
+ * window.
  */
 function settleCalendar(window: Window, calendar: CalendarTime, nowMs: number): void {
   const wallMs = calendar.wallMs(nowMs);
@@ -232,8 +235,8 @@ export function release(window: Window, units: number): void {
 }
 
 /**
- * Refunds `units` that were counted in the window, or the sub-window of a sliding one, that began at `startMs`. Returns false
- * and does nothing if they are restored already.
+ * Refunds `units` that were counted in the window, or the sub-window of a sliding one, that began at `startMs`. Returns
+ * false and does nothing if they are restored already.
  */
 export function refund(window: Window, windows: Windows, units: number, startMs: number): boolean {
   if (window.used === 0) return false;
@@ -260,8 +263,8 @@ export function remaining(window: Window, budget: Budget): number {
 }
 
 /**
- * Returns the milliseconds until units are restored; a whole window if none are counted. The window must be settled. The end of
- * requests in progress is not known: a second is short for most, and keeps clients from asking at once.
+ * Returns the milliseconds until units are restored; a whole window if none are counted. The window must be settled.
+ * The end of requests in progress is not known: a second is short for most, and keeps clients from asking at once.
  *
  * @param missing Units that must be restored: more than one sub-window may have to end for them.
  */
@@ -315,7 +318,10 @@ export function startOf(window: Window, windows: Windows, nowMs: number): number
   }
 }
 
-/** Returns the length of the window in whole seconds: of that in which `nowMs` is for Calendar, undefined for Concurrent. */
+/**
+ * Returns the length of the window in whole seconds: of that in which `nowMs` is for Calendar, undefined for
+ * Concurrent.
+ */
 export function windowSeconds(window: Window, windows: Windows, nowMs: number): number | undefined {
   if (windows.kind === "Concurrent") return undefined;
   if (windows.kind !== "Calendar") return windows.windowMs / 1_000;

@@ -10,7 +10,10 @@ import { routeName } from "@gatewayproxy/runtime/route-key";
 /** Look-ups allowed in addition to those that follow from the size of the routes. */
 const spareLookUps = 50_000;
 
-/** Look-ups allowed for each match and each hostname of a route; more than one, because a route can be in several contests. */
+/**
+ * Look-ups allowed for each match and each hostname of a route; more than one, because a route can be in several
+ * contests.
+ */
 const lookUpsPerText = 4;
 
 /** Conflicts to store in total. Each takes 100 to 300 bytes. */

@@ -1,7 +1,7 @@
 /**
  * A contest: the routes of a listener, grouped by the hostnames at which they compete for requests. Listeners with the
- * same routes at the same hostnames share one contest, so the analysis of a Gateway with 64 such listeners costs as much
- * as that of one listener.
+ * same routes at the same hostnames share one contest, so the analysis of a Gateway with 64 such listeners costs as
+ * much as that of one listener.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { HostTable } from "../host-table.ts";
@@ -33,8 +33,8 @@ export interface Group {
   /** The number of hostnames that have this group of routes. */
   readonly hostnames: number;
   /**
-   * The key of another listener of the same address that gets all requests for the hostnames; usually undefined. If present, the
-   * only tier has the routes that this listener does not serve.
+   * The key of another listener of the same address that gets all requests for the hostnames; usually undefined. If
+   * present, the only tier has the routes that this listener does not serve.
    */
   readonly hostOwner: string | undefined;
   /**
@@ -84,8 +84,8 @@ export class HostOwners {
   }
 
   /**
-   * Returns the key of the other listener that gets all requests for a hostname; undefined if the listener gets some of them at
-   * any of its addresses.
+   * Returns the key of the other listener that gets all requests for a hostname; undefined if the listener gets some of
+   * them at any of its addresses.
    */
   ownerOf(hostname: string | undefined, { key }: ConflictSite): string | undefined {
     if (hostname === undefined) return undefined;

@@ -29,8 +29,8 @@ const listing =
     call.respond(200, { kind: "List", metadata: { resourceVersion: "1" }, items });
 
 /**
- * A source over an API server on which every collection is empty, except where `handlers` has a response for its list. Backends name
- * Secrets as they do in truth.
+ * A source over an API server on which every collection is empty, except where `handlers` has a response for its list.
+ * Backends name Secrets as they do in truth.
  */
 async function sourcing(handlers: Readonly<Record<string, Handler>> = {}) {
   const server = await openScriptedApiServer();

@@ -106,8 +106,8 @@ const maxMs = 250;
 const namedWaitMs = 3_000;
 
 /**
- * The minimum time between two reads of what had no room in a namespace. Each reads all objects of a selection again, which may
- * have tens of megabytes, and edits of the other objects can make room at any time.
+ * The minimum time between two reads of what had no room in a namespace. Each reads all objects of a selection again,
+ * which may have tens of megabytes, and edits of the other objects can make room at any time.
  */
 const reopenMs = 30_000;
 

@@ -1,6 +1,7 @@
 /**
- * The part of an object that is read. Anyone may give an object a hundred thousand labels, annotations or keys, of which next
- * to none are used. Whatever goes through all of them, in each process and for each version, would hold the event loop.
+ * The part of an object that is read. Anyone may give an object a hundred thousand labels, annotations or keys, of
+ * which next to none are used. Whatever goes through all of them, in each process and for each version, would hold the
+ * event loop.
  */
 import { serviceNameLabel } from "../../api/endpoint-slice.ts";
 import { gatewayNameLabel } from "../../api/names.ts";
@@ -11,7 +12,10 @@ const identity = ["namespace", "name", "uid", "generation", "creationTimestamp",
 /** Labels of Services and EndpointSlices. */
 const readLabels = [gatewayNameLabel, serviceNameLabel];
 
-/** Keys of a Secret or a ConfigMap, and labels and annotations of a Secret. Those of these names are among them in any case. */
+/**
+ * Keys of a Secret or a ConfigMap, and labels and annotations of a Secret. Those of these names are among them in any
+ * case.
+ */
 const maxKeys = 1_024;
 const readKeys = [
   ...["apiKey", "tls.crt", "tls.key", "ca.crt", "jwks", "accessKeyId", "secretAccessKey", "sessionToken"],

@@ -32,7 +32,9 @@ export function parseValidRules(object: KubeObject, errors: readonly ErrorPlace[
   return undefined;
 }
 
-/** The parser treats an empty list of matches as a match for every request; a rule that has lost all must match none. */
+/**
+ * The parser treats an empty list of matches as a match for every request; a rule that has lost all must match none.
+ */
 function restricted<Rule extends object>(rules: readonly Rule[], isLost: (index: number) => boolean): readonly Rule[] {
   return rules.map((rule, index) => (isLost(index) ? { ...rule, matches: [] } : rule));
 }

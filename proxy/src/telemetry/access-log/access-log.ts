@@ -1,8 +1,8 @@
 /**
  * The access log: one line, one record of OTLP, or both, for each finished request that is chosen.
  *
- * The lines of JSON look like those of the loggers but are built here by one `JSON.stringify` of an object of constant shape.
- * The logging library would serialize and join the many fields one by one.
+ * The lines of JSON look like those of the loggers but are built here by one `JSON.stringify` of an object of constant
+ * shape. The logging library would serialize and join the many fields one by one.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { type Logger, withoutControls } from "@gatewayproxy/runtime/log";
@@ -91,7 +91,10 @@ export function createAccessLog({ settings, ...options }: AccessLogOptions): Acc
 /** Logs one relayed connection or session that has ended. */
 export type StreamLog = (record: StreamRecord) => void;
 
-/** Creates the access log of relayed connections and sessions, with the same settings. Throws if a text of them is invalid. */
+/**
+ * Creates the access log of relayed connections and sessions, with the same settings. Throws if a text of them is
+ * invalid.
+ */
 export function createStreamLog({ settings, ...options }: AccessLogOptions): StreamLog {
   const { logger, destination, records, clock, random } = options;
   if (settings.mode === "off" || (destination === undefined && records === undefined)) return () => undefined;

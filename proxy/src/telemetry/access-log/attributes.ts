@@ -1,4 +1,7 @@
-/** The fields of the access log as attributes of records of OTLP: by the semantic conventions, and our own below `gatewayproxy.`. */
+/**
+ * The fields of the access log as attributes of records of OTLP: by the semantic conventions, and our own below
+ * `gatewayproxy.`.
+ */
 import type { LogFieldName } from "../../cel/log-fields.ts";
 
 /** The attribute of each field; undefined for those that each record has outside of its attributes. */

@@ -1,6 +1,7 @@
 /**
- * The fields of lines of JSON and of records of OTLP: a list in the setting `--access-log-fields`. `*` stands for all fields
- * of the table in docs/logs.md, `name` for one of them, `-name` takes one out again, and `name=expression` adds a field.
+ * The fields of lines of JSON and of records of OTLP: a list in the setting `--access-log-fields`. `*` stands for all
+ * fields of the table in docs/logs.md, `name` for one of them, `-name` takes one out again, and `name=expression` adds
+ * a field.
  */
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { suggest } from "@gatewayproxy/runtime/suggest";

@@ -1,6 +1,6 @@
 /**
- * The fields of a line of the access log. A path is logged without its query, since a query may hold a key. Headers other
- * than the user agent are not logged.
+ * The fields of a line of the access log. A path is logged without its query, since a query may hold a key. Headers
+ * other than the user agent are not logged.
  */
 import { unitsOfMoney } from "@gatewayproxy/runtime/money";
 import { type LogFieldName, type LogFields, logFieldKinds } from "../../cel/log-fields.ts";
@@ -16,7 +16,10 @@ export const accessLogModule = "proxy::access";
 /** The fields of a line of JSON: those of the request between those of each line. */
 export type LogLine = { readonly level: "info"; readonly module: string; readonly msg: string } & LogFields;
 
-/** Returns the fields in the order of the line: the request, its route, the outcome. `undefined` is left out of the line. */
+/**
+ * Returns the fields in the order of the line: the request, its route, the outcome. `undefined` is left out of the
+ * line.
+ */
 export function lineOf(time: string, record: RequestRecord): LogLine {
   const { usage, decisions } = record;
   return {

@@ -20,8 +20,8 @@ export interface Selection {
 }
 
 /**
- * Whether a limit denied the request, or would have in mode Shadow, the proxy itself responded, or the response has a status
- * of 500 or more.
+ * Whether a limit denied the request, or would have in mode Shadow, the proxy itself responded, or the response has a
+ * status of 500 or more.
  */
 export function isDeniedOrFailed({ reason, status, decisions, globalDecisions }: RequestRecord): boolean {
   if (reason !== undefined || status >= 500) return true;

@@ -1,6 +1,6 @@
 /**
- * Lines of text by a template: text with expressions in `${…}`, and `$${` for the two characters `${`. A value is escaped, so
- * that no client can end a line, a quotation or a column in quotes.
+ * Lines of text by a template: text with expressions in `${…}`, and `$${` for the two characters `${`. A value is
+ * escaped, so that no client can end a line, a quotation or a column in quotes.
  */
 import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { controls, visibleControl } from "@gatewayproxy/runtime/visible-controls";

@@ -8,7 +8,10 @@ import type { RequestRecord } from "../request-record.ts";
 import { shownText } from "../shown-text.ts";
 import type { AttemptSpan } from "./request-span.ts";
 
-/** The values of `gen_ai.provider.name`. A server with OpenAI's API has its name; `server.address` says which server it is. */
+/**
+ * The values of `gen_ai.provider.name`. A server with OpenAI's API has its name; `server.address` says which server it
+ * is.
+ */
 const providers: Readonly<Record<AiBackend["provider"], string>> = {
   openai: "openai",
   openaiCompatible: "openai",

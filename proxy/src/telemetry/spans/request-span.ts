@@ -1,7 +1,7 @@
 /**
- * The span of one request, and of the calls that it makes: attempts at backends, and calls of rate limit services. While the
- * request is in progress only times and outcomes are kept; `request-tracing.ts` makes spans of them at its end, if they
- * are exported at all.
+ * The span of one request, and of the calls that it makes: attempts at backends, and calls of rate limit services.
+ * While the request is in progress only times and outcomes are kept; `request-tracing.ts` makes spans of them at its
+ * end, if they are exported at all.
  */
 import { newSpanId } from "@gatewayproxy/runtime/ids";
 import type { Extracted, Propagation } from "@gatewayproxy/runtime/propagation";
@@ -116,8 +116,8 @@ export class RequestSpan {
   }
 
   /**
-   * Whether the next call is kept. What another one calls gets the request as its parent, so that it finds a parent that is
-   * known.
+   * Whether the next call is kept. What another one calls gets the request as its parent, so that it finds a parent
+   * that is known.
    */
   get keepsCalls(): boolean {
     return this.#isRecording && this.calls.length < maxCalls;
@@ -151,8 +151,8 @@ export class RequestSpan {
   }
 
   /**
-   * As `contextOf`, for a rate limit service, without a long `baggage`: a client could otherwise make calls fail by their
-   * size, and so be served by the failure mode of a limit.
+   * As `contextOf`, for a rate limit service, without a long `baggage`: a client could otherwise make calls fail by
+   * their size, and so be served by the failure mode of a limit.
    */
   serviceContextOf({ spanId }: { readonly spanId: string }): string[] {
     const { traceId, isSampled } = this;
@@ -172,7 +172,10 @@ export class RequestSpan {
     return kept;
   }
 
-  /** Returns `fields`, in which the request is the parent, with `span` as the parent. What a filter has removed stays absent. */
+  /**
+   * Returns `fields`, in which the request is the parent, with `span` as the parent. What a filter has removed stays
+   * absent.
+   */
   withParent({ spanId }: { readonly spanId: string }, fields: readonly string[]): readonly string[] {
     const own = this.#fields;
     const theirs = this.contextOf({ spanId });

@@ -92,8 +92,8 @@ export class RequestTracing {
   }
 
   /**
-   * Returns the wall time of the monotonic clock's 0. The wall clock has whole milliseconds, rounded down, so the latest
-   * such time is the most precise one. Without it, calls would begin before their request.
+   * Returns the wall time of the monotonic clock's 0. The wall clock has whole milliseconds, rounded down, so the
+   * latest such time is the most precise one. Without it, calls would begin before their request.
    */
   #epoch(): number {
     const seenMs = this.#clock.nowMs() - this.#clock.monotonicMs();

@@ -49,7 +49,11 @@ export function recordOf(record: Partial<RequestRecord>): RequestRecord {
   };
 }
 
-/** What expressions read of the request of a record, and of its response. @param rawHeaders names and values in turn. */
+/**
+ * What expressions read of the request of a record, and of its response.
+ *
+ * @param rawHeaders names and values in turn.
+ */
 export function viewedOf(
   record: RequestRecord,
   rawHeaders: readonly string[] = [],

@@ -1,7 +1,7 @@
 /**
- * Resolves BackendTLSPolicies: which one applies to a port of a Service, and the TLS of the connection. Of several policies
- * on a target, the oldest applies. One for a port has precedence over one for the Service. If the policy that applies is
- * invalid, the Service cannot be called, since the connection must not be made without TLS.
+ * Resolves BackendTLSPolicies: which one applies to a port of a Service, and the TLS of the connection. Of several
+ * policies on a target, the oldest applies. One for a port has precedence over one for the Service. If the policy that
+ * applies is invalid, the Service cannot be called, since the connection must not be made without TLS.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { BackendTlsPolicy, BackendTlsTargetRef, BackendTlsValidation } from "../../api/backend-tls-policy.ts";

@@ -1,6 +1,7 @@
 /**
- * Resolves references to backends (Gateway API `BackendObjectReference`). An unresolved reference does not invalidate the
- * route: its share of the requests gets 500, and its share of the connections is closed. A new kind of backend is one entry in `#resolvePermitted`.
+ * Resolves references to backends (Gateway API `BackendObjectReference`). An unresolved reference does not invalidate
+ * the route: its share of the requests gets 500, and its share of the connections is closed. A new kind of backend is
+ * one entry in `#resolvePermitted`.
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { isStreamRouteKind } from "@gatewayproxy/runtime/route-key";
@@ -92,8 +93,8 @@ export class BackendReferences {
   }
 
   /**
-   * Returns values on which the resolutions of all references of some routes depend: while they are the same values, so are the
-   * resolutions.
+   * Returns values on which the resolutions of all references of some routes depend: while they are the same values, so
+   * are the resolutions.
    */
   inputsOf(referents: readonly RouteReference[]): readonly unknown[] {
     const { index, addressDenial } = this.#context;
@@ -216,7 +217,9 @@ function transportOf({ kind }: ReferringObject): Transport {
   return kind === "UDPRoute" ? "UDP" : "TCP";
 }
 
-/** The names of the referent: `namespace/name`, and a key of its port. A Service may have the same port for TCP and UDP. */
+/**
+ * The names of the referent: `namespace/name`, and a key of its port. A Service may have the same port for TCP and UDP.
+ */
 const namesOf = memoisedWith(({ name, port }: BackendReference, namespace: string, transport: Transport) => {
   const key = objectKey({ namespace, name });
   return { key, place: `${key}:${port}/${transport}` };

@@ -1,7 +1,7 @@
 /**
- * Resolves Backends with a list of providers (`spec.ai.providers`). Each provider is a Backend of the same namespace, so a list
- * needs no ReferenceGrant, and reads no Secret that its Backends do not name. An invalid provider is left out, and the
- * others are used.
+ * Resolves Backends with a list of providers (`spec.ai.providers`). Each provider is a Backend of the same namespace,
+ * so a list needs no ReferenceGrant, and reads no Secret that its Backends do not name. An invalid provider is left
+ * out, and the others are used.
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Backend as BackendResource, FailoverSpec } from "../../api/backend.ts";
@@ -19,8 +19,8 @@ export function hasProviders({ spec }: BackendResource): boolean {
 }
 
 /**
- * The API that clients use with each provider. Bodies pass unchanged, so a request of one API can only move to a provider with
- * the same one.
+ * The API that clients use with each provider. Bodies pass unchanged, so a request of one API can only move to a
+ * provider with the same one.
  */
 const apis: Readonly<Record<AiBackend["provider"], string>> = {
   openai: "OpenAI",
@@ -103,7 +103,8 @@ function resolveProvider(
   if (resource.spec.ai === undefined) {
     return invalid("InvalidProvider", `Backend ${key} is no LLM provider, ${accepted}`);
   }
-  // The rule picks the Backend with the list before it picks the provider, so it would not apply the models of one provider.
+  // The rule picks the Backend with the list before it picks the provider, so it would not apply the models of one
+  // provider.
   if (resource.spec.ai.models !== undefined) {
     return invalid(
       "InvalidProvider",

@@ -97,8 +97,9 @@ interface Demand {
 }
 
 /**
- * The last resolutions of a Service, by port. Only those of which all endpoints are used: the rules on addresses depend on the
- * addresses of the machine, so that one that is denied now may be permitted later. Each connection is checked again.
+ * The last resolutions of a Service, by port. Only those of which all endpoints are used: the rules on addresses depend
+ * on the addresses of the machine, so that one that is denied now may be permitted later. Each connection is checked
+ * again.
  */
 const knownPorts = memoised<Service, Map<string, KnownPort>>(() => new Map());
 
@@ -222,8 +223,8 @@ function tooManyEntries(service: Service, budget: Budget): string {
 }
 
 /**
- * Maximum number of endpoints of a backend, since each has its own state in every worker. Those of the first slices by name
- * are used.
+ * Maximum number of endpoints of a backend, since each has its own state in every worker. Those of the first slices by
+ * name are used.
  */
 export const maxEndpoints = 1_000;
 
@@ -258,7 +259,10 @@ export function areWithinBudgets(
   return isSmall || isWithinBudgets(slices, services);
 }
 
-/** Infinite if the ports of a Service cannot be read, which is an error of this Service where it is used (`containment.ts`). */
+/**
+ * Infinite if the ports of a Service cannot be read, which is an error of this Service where it is used
+ * (`containment.ts`).
+ */
 const mostPorts = memoised((services: ReadonlyMap<string, Service>): number => {
   let most = 0;
   try {
@@ -330,8 +334,8 @@ interface ResolvedPort {
 type MayRead = (entries: number) => boolean;
 
 /**
- * Returns the ready endpoints. If there is none, it returns terminating endpoints that still serve (`serving`, KEP-1672), so
- * that the last pods of a rollout are used.
+ * Returns the ready endpoints. If there is none, it returns terminating endpoints that still serve (`serving`,
+ * KEP-1672), so that the last pods of a rollout are used.
  */
 function usableEndpoints(
   port: ResolvedPort,
@@ -344,8 +348,9 @@ function usableEndpoints(
 }
 
 /**
- * Returns the endpoints in a state, sorted by address and port, each once, since slices may overlap while their controller moves endpoints.
- * A port of a slice belongs to the port of the Service with the same name, which is empty if there is only one.
+ * Returns the endpoints in a state, sorted by address and port, each once, since slices may overlap while their
+ * controller moves endpoints. A port of a slice belongs to the port of the Service with the same name, which is empty
+ * if there is only one.
  */
 function endpointsIn(
   wanted: SliceEndpoint["state"],

@@ -1,6 +1,6 @@
 /**
- * The backend of a TLSRoute, a TCPRoute or a UDPRoute: addresses to which bytes are relayed. A Service that HTTPRoutes call too
- * is in the snapshot once for each, since health checks by requests do not concern streams.
+ * The backend of a TLSRoute, a TCPRoute or a UDPRoute: addresses to which bytes are relayed. A Service that HTTPRoutes
+ * call too is in the snapshot once for each, since health checks by requests do not concern streams.
  */
 import type { Backend } from "../../ir/snapshot.ts";
 import { memoised } from "@gatewayproxy/runtime/memoised";

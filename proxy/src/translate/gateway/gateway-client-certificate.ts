@@ -1,6 +1,6 @@
 /**
- * The client certificate of a Gateway for backends (Gateway API `GatewayBackendTLS`). Connections to a backend then differ
- * between Gateways, so the snapshot has the backend once for each such Gateway.
+ * The client certificate of a Gateway for backends (Gateway API `GatewayBackendTLS`). Connections to a backend then
+ * differ between Gateways, so the snapshot has the backend once for each such Gateway.
  */
 import type { Gateway } from "../../api/gateway.ts";
 import type { Filter } from "../../ir/filter.ts";

@@ -49,8 +49,9 @@ export function* gatewayScopeInSteps(resources: ResourceSet, gateway: GatewayNam
 /** The acceptance of routes and ListenerSets. */
 export interface ScopeOptions {
   /**
-   * Includes every ListenerSet and route with the Gateway as its parent, since some version of the Gateway could accept it:
-   * for a Gateway that the parser rejected. The listeners of a ListenerSet still decide, if they are known. Default: false.
+   * Includes every ListenerSet and route with the Gateway as its parent, since some version of the Gateway could accept
+   * it: for a Gateway that the parser rejected. The listeners of a ListenerSet still decide, if they are known.
+   * Default: false.
    */
   readonly acceptsAll?: boolean;
   /** The parentRefs that a translation of the resources accepted. Default: routes are compared with listeners here. */
@@ -86,7 +87,9 @@ function* indexReferrers(resources: ResourceSet): Steps<ScopeIndex> {
   };
 }
 
-/** Groups resources by names. An object of which the names cannot be computed does not affect others (`ObjectErrors`). */
+/**
+ * Groups resources by names. An object of which the names cannot be computed does not affect others (`ObjectErrors`).
+ */
 function byNames<Item extends Resource & Parameters<typeof compareNames>[0]>(
   namesOf: (item: Item) => readonly string[],
 ): (items: readonly Item[]) => Steps<ReadonlyMap<string, readonly Item[]>> {
@@ -313,7 +316,9 @@ function valuesOf<T>(groups: ReadonlyMap<string, readonly T[]>, keys: Iterable<s
   return others.length === 0 ? first : [...new Set([...first, ...others.flat()])];
 }
 
-/** Returns the number of ready replicas of the proxy, from the Gateway's own Service; at least 1, which is this replica. */
+/**
+ * Returns the number of ready replicas of the proxy, from the Gateway's own Service; at least 1, which is this replica.
+ */
 export function readyReplicas(resources: ResourceSet, gateway: GatewayName): number {
   const { slices } = indexResources(resources);
   const own = ownServicesOf(resources.Service, gateway.namespace, gateway.name);

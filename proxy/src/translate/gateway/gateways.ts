@@ -24,7 +24,10 @@ import { resolveClientCertificate } from "./gateway-client-certificate.ts";
 /** A Gateway of this controller. */
 export interface GatewayState {
   readonly gateway: Gateway;
-  /** Addresses to listen at; undefined is every address of the machine. Empty if it is rejected or has no usable address. */
+  /**
+   * Addresses to listen at; undefined is every address of the machine. Empty if it is rejected or has no usable
+   * address.
+   */
   readonly addresses: readonly (string | undefined)[];
   /** Whether anything of it can be served. */
   readonly isAccepted: boolean;

@@ -5,7 +5,9 @@ import { memoised } from "@gatewayproxy/runtime/memoised";
 
 type Labels = Readonly<Record<string, string>>;
 
-/** Returns the labels of a namespace by its name: the same object each time, and in each plan with the same Namespace. */
+/**
+ * Returns the labels of a namespace by its name: the same object each time, and in each plan with the same Namespace.
+ */
 export type NamespaceLabels = (namespace: string) => Labels;
 
 /** The label that the API server sets on every namespace. In file mode, Namespace manifests are rare. */
@@ -52,8 +54,9 @@ export function allowsNamespace(
 }
 
 /**
- * Whether a Kubernetes label selector matches labels. All its parts must match, and an empty selector matches everything.
- * A selector may have thousands of expressions and apply to thousands of objects, so it is evaluated once per namespace.
+ * Whether a Kubernetes label selector matches labels. All its parts must match, and an empty selector matches
+ * everything. A selector may have thousands of expressions and apply to thousands of objects, so it is evaluated once
+ * per namespace.
  */
 function selects(selector: LabelSelector, labels: Labels): boolean {
   const known = selected(selector).get(labels);

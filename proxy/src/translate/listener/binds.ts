@@ -34,7 +34,9 @@ import {
   type StreamsByListener,
 } from "../route/routes.ts";
 
-/** Returns a bind per socket address, sorted by address (none first) and port. Gateways with the same address share it. */
+/**
+ * Returns a bind per socket address, sorted by address (none first) and port. Gateways with the same address share it.
+ */
 export function* buildBinds(
   gateways: Iterable<GatewayState>,
   routes: ListenerRoutes,
@@ -286,8 +288,9 @@ const routeAt = memoisedWith(({ hostnames }: Attachment, route: RouteState["rout
 });
 
 /**
- * Rules with their limits, at the listeners of one Gateway. Listeners with the same limits for a route share a list of rules,
- * and rules with the same limits share a list of limits, so that a route at 64 listeners takes the memory of one.
+ * Rules with their limits, at the listeners of one Gateway. Listeners with the same limits for a route share a list of
+ * rules, and rules with the same limits share a list of limits, so that a route at 64 listeners takes the memory of
+ * one.
  */
 class SharedRules {
   readonly caller: GatewayState;

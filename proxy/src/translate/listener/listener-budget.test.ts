@@ -1,4 +1,6 @@
-/** What one namespace may add to the listeners of a Gateway, or of all Gateways, has bounds, and leaves others theirs. */
+/**
+ * What one namespace may add to the listeners of a Gateway, or of all Gateways, has bounds, and leaves others theirs.
+ */
 import { expect, test } from "vitest";
 import { parseResource } from "../../api/parse-resource.ts";
 import { type Resource, resourceSet } from "../../api/resource.ts";

@@ -1,8 +1,8 @@
 /**
- * Bounds listeners, since anyone may write thousands of Gateways, and of ListenerSets for a Gateway that allows them. Each process that
- * serves Gateways has bounds for the listeners and ports of ListenerSets, so the status of a ListenerSet does not depend on other
- * Gateways. The controller, which validates many Gateways, has further bounds for the listeners of all of them, with their own
- * reason.
+ * Bounds listeners, since anyone may write thousands of Gateways, and of ListenerSets for a Gateway that allows them.
+ * Each process that serves Gateways has bounds for the listeners and ports of ListenerSets, so the status of a
+ * ListenerSet does not depend on other Gateways. The controller, which validates many Gateways, has further bounds for
+ * the listeners of all of them, with their own reason.
  *
  * Namespaces share all bounds fairly. Within a namespace, the oldest objects have precedence.
  */
@@ -15,11 +15,14 @@ import { sortByAge } from "../index/object-names.ts";
 /** For the Gateways of a serving process: a listener takes some kilobytes of each worker. */
 export const maxServedListeners = 8_192;
 /**
- * Ports of these listeners, each counted once for each namespace. A port is a socket of each worker, and a port of the Service of the
- * Gateway: in many clusters one of the ports of all nodes, of which there are 2,768.
+ * Ports of these listeners, each counted once for each namespace. A port is a socket of each worker, and a port of the
+ * Service of the Gateway: in many clusters one of the ports of all nodes, of which there are 2,768.
  */
 export const maxServedPorts = 512;
-/** For all Gateways that a process validates, and again for their ListenerSets: a listener takes some 8 KB with its status. */
+/**
+ * For all Gateways that a process validates, and again for their ListenerSets: a listener takes some 8 KB with its
+ * status.
+ */
 export const maxValidatedListeners = 8_192;
 
 /** Why the listeners of an object are not served, or not validated. */

@@ -1,6 +1,6 @@
 /**
- * Ensures that any request belongs to exactly one listener (Gateway API `GatewaySpec.listeners`, "Distinct Listeners", and
- * `ListenerSetSpec.listeners`). Of conflicting listeners at a socket address, the one with the lower rank number is
+ * Ensures that any request belongs to exactly one listener (Gateway API `GatewaySpec.listeners`, "Distinct Listeners",
+ * and `ListenerSetSpec.listeners`). Of conflicting listeners at a socket address, the one with the lower rank number is
  * accepted: Gateways first, then ListenerSets by age and name. Of equal ranks, none is accepted. A new ListenerSet
  * therefore never affects existing listeners.
  */

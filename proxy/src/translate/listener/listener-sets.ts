@@ -70,8 +70,8 @@ export function* placeListenerSets(
 function findingsAt(set: ListenerSet, { gateway, isAccepted }: Parent, labels: NamespaceLabels): PlacedSet["findings"] {
   if (set.spec.listeners.length === 0) return [rejectedByParser];
   const path = ["spec", "parentRef"];
-  // A namespace that is not allowed gets no other information about the Gateway. A Gateway that the parser rejected has no
-  // known `allowedListeners`.
+  // A namespace that is not allowed gets no other information about the Gateway. A Gateway that the parser rejected has
+  // no known `allowedListeners`.
   const isKnown = gateway.spec.listeners.length > 0;
   const isReported = !isKnown || gateway.metadata.namespace === set.metadata.namespace;
   if (!allowsSet(gateway, set, labels) && !(isReported && !isAccepted)) {

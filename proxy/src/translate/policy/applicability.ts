@@ -1,6 +1,6 @@
 /**
- * What of a policy applies to a target. Entries with `connections` apply to routes of streams, everything else to routes of
- * requests. A Gateway may have both, and then each part applies to the routes of its kind.
+ * What of a policy applies to a target. Entries with `connections` apply to routes of streams, everything else to
+ * routes of requests. A Gateway may have both, and then each part applies to the routes of its kind.
  */
 import { isStreamRouteKind } from "@gatewayproxy/runtime/route-key";
 import type { PolicyTargetRef, ProxyPolicy } from "../../api/proxy-policy.ts";

@@ -16,8 +16,8 @@ import { memoised } from "@gatewayproxy/runtime/memoised";
 export const maxLimitsPerTarget = 64;
 
 /**
- * Maximum of policies with authentication on one target. Each checks every request there; beyond it, the youngest ones close
- * the target.
+ * Maximum of policies with authentication on one target. Each checks every request there; beyond it, the youngest ones
+ * close the target.
  */
 const maxAuthenticationPerTarget = 8;
 

@@ -1,7 +1,7 @@
 /**
- * Translates the global part of a ProxyPolicy. An invalid descriptor is omitted with a finding, and the others are enforced.
- * If the service is not found, the limits stay without an endpoint, so that their failure mode decides. Dropping them would
- * leave the targets unlimited.
+ * Translates the global part of a ProxyPolicy. An invalid descriptor is omitted with a finding, and the others are
+ * enforced. If the service is not found, the limits stay without an endpoint, so that their failure mode decides.
+ * Dropping them would leave the targets unlimited.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { FieldPath } from "../../api/issue.ts";
@@ -161,8 +161,8 @@ function serviceAt({ metadata: { namespace } }: ProxyPolicy, address: string): B
 }
 
 /**
- * Returns a key for operators. No backend has it: another policy or route may be permitted to call the service to which this one is
- * not.
+ * Returns a key for operators. No backend has it: another policy or route may be permitted to call the service to which
+ * this one is not.
  */
 function unresolvedKey(policy: ProxyPolicy, { address, backendRef }: GlobalRateLimit): string {
   const { kind = "Service", namespace = policy.metadata.namespace, name = "", port } = backendRef ?? {};

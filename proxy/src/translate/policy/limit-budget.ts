@@ -1,7 +1,7 @@
 /**
- * Bounds the memory of policies in one process: limits, the product of entries and targets, and expressions, which take many
- * times the memory of their text after compilation. Namespaces share both fairly (`fair-share.ts`). Within a namespace, the
- * oldest policies have precedence.
+ * Bounds the memory of policies in one process: limits, the product of entries and targets, and expressions, which take
+ * many times the memory of their text after compilation. Namespaces share both fairly (`fair-share.ts`). Within a
+ * namespace, the oldest policies have precedence.
  */
 import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import { FairBudget } from "../fair-share.ts";
@@ -9,19 +9,20 @@ import { memoised } from "@gatewayproxy/runtime/memoised";
 import { denialTextOf } from "./limit-responses.ts";
 
 /**
- * Maximum of local entries, global descriptors and fallback entries, each counted once for each target. One takes some 0.8
- * KB of the main thread and of each worker.
+ * Maximum of local entries, global descriptors and fallback entries, each counted once for each target. One takes some
+ * 0.8 KB of the main thread and of each worker.
  */
 export const maxServedLimits = 32_768;
 
 /**
- * Maximum characters of expressions. Equal texts of a namespace count once. A character takes up to 95 bytes of each worker.
+ * Maximum characters of expressions. Equal texts of a namespace count once. A character takes up to 95 bytes of each
+ * worker.
  */
 export const maxServedExpressionLength = 500_000;
 
 /**
- * Maximum characters of bodies and headers of denials. Equal texts of a namespace count once. A character takes up to two
- * bytes of the main thread and of each worker.
+ * Maximum characters of bodies and headers of denials. Equal texts of a namespace count once. A character takes up to
+ * two bytes of the main thread and of each worker.
  */
 export const maxServedDenialLength = 2_000_000;
 

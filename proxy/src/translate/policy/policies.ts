@@ -1,6 +1,6 @@
 /**
- * Attaches ProxyPolicies to their targets. A policy is attached only where its entries are enforced on requests. A target that
- * does not exist, belongs to another controller or serves nothing has a finding instead.
+ * Attaches ProxyPolicies to their targets. A policy is attached only where its entries are enforced on requests. A
+ * target that does not exist, belongs to another controller or serves nothing has a finding instead.
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import {
@@ -225,7 +225,10 @@ export function targetKey(kind: PolicyTargetRef["kind"], name: string, section?:
 /** `NameHints.of` for the namespace of the policy. */
 type Hint = (kind: string, name: string, known: Iterable<string>) => string;
 
-/** Whether a Gateway serves any listener, including those of ListenerSets. It may be the target of thousands of policies. */
+/**
+ * Whether a Gateway serves any listener, including those of ListenerSets. It may be the target of thousands of
+ * policies.
+ */
 const isServing = memoised(({ listeners, sets }: GatewayState) =>
   [listeners, ...sets.map((set) => set.listeners)].some((list) => list.some(({ isProgrammed }) => isProgrammed)),
 );

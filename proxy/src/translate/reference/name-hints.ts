@@ -1,6 +1,6 @@
 /**
- * Suggests names for references to objects that do not exist. A search compares many names, and a route may have thousands of
- * references, so searches are cached, and bounded for each namespace and translation.
+ * Suggests names for references to objects that do not exist. A search compares many names, and a route may have
+ * thousands of references, so searches are cached, and bounded for each namespace and translation.
  */
 import { suggestName } from "@gatewayproxy/runtime/suggest";
 
@@ -12,11 +12,11 @@ export class NameHints {
   readonly #searches = new Map<string, number>();
 
   /**
-   * Returns ` (did you mean default/chat?)`, to follow a name in a sentence, or the empty string if no name is near or the
-   * namespace has used up its searches.
+   * Returns ` (did you mean default/chat?)`, to follow a name in a sentence, or the empty string if no name is near or
+   * the namespace has used up its searches.
    *
-   * @param asking The namespace of the object that refers to the name. It pays for the search: the namespace of the name is
-   *   the referrer's choice.
+   * @param asking The namespace of the object that refers to the name. It pays for the search: the namespace of the
+   *   name is the referrer's choice.
    * @param name `namespace/name` of an object of `kind` that does not exist.
    * @param known Names of the objects of the kind. Only those of the same namespace are suggested.
    */

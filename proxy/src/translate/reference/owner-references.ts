@@ -14,14 +14,14 @@ export interface Reference {
 export type ListenerOwner = Gateway | ListenerSet;
 
 /**
- * The maximum number of different Secrets and ConfigMaps of a Gateway or ListenerSet. The Gateway API permits thousands (64
- * listeners with 64 certificates each), and the controller and every proxy read each of them.
+ * The maximum number of different Secrets and ConfigMaps of a Gateway or ListenerSet. The Gateway API permits thousands
+ * (64 listeners with 64 certificates each), and the controller and every proxy read each of them.
  */
 export const maxReferencesOfOwner = 256;
 
 /**
- * The maximum number of different Secrets and ConfigMaps to which all objects of a namespace refer. Each takes some 5 KB of a process
- * that reads it, and anyone may write thousands of Gateways, ListenerSets and Backends.
+ * The maximum number of different Secrets and ConfigMaps to which all objects of a namespace refer. Each takes some 5
+ * KB of a process that reads it, and anyone may write thousands of Gateways, ListenerSets and Backends.
  */
 export const maxReferencesOfNamespace = 4_096;
 

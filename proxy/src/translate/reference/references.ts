@@ -1,6 +1,7 @@
 /**
- * The objects to which resources refer, whether or not they exist. Everything that a reference leads to (a watch, a Role, a
- * status of the referent, an address) uses `permittedReferents`: a reference without a ReferenceGrant has no effect.
+ * The objects to which resources refer, whether or not they exist. Everything that a reference leads to (a watch, a
+ * Role, a status of the referent, an address) uses `permittedReferents`: a reference without a ReferenceGrant has no
+ * effect.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend } from "../../api/backend.ts";
@@ -32,8 +33,8 @@ export function permittedReferents(references: readonly Reference[], isPermitted
 }
 
 /**
- * Returns the references of a route to backends, including those of mirrors, each once. The result is memoised, since it is
- * needed for each Gateway of the route.
+ * Returns the references of a route to backends, including those of mirrors, each once. The result is memoised, since
+ * it is needed for each Gateway of the route.
  */
 export const referencesOfRoute = memoised((route: AnyRoute): readonly Reference[] => {
   const from = referrerOf(route);
@@ -160,8 +161,8 @@ function namedByPolicy(resources: ResourceSet, policy: ProxyPolicy, readsStatus:
 }
 
 /**
- * Returns the Secrets and ConfigMaps to which an object refers in its own namespace, which needs no grant. The result is
- * memoised, since it is needed for each Gateway with a route to the object.
+ * Returns the Secrets and ConfigMaps to which an object refers in its own namespace, which needs no grant. The result
+ * is memoised, since it is needed for each Gateway with a route to the object.
  */
 const namedLocally = memoised((object: BackendTlsPolicy | Backend) => {
   const references = object.kind === "Backend" ? referencesOfBackend(object) : ofTlsPolicy(object);

@@ -147,7 +147,9 @@ function rejectionOf<Reason extends string>(
   return { kind: "unresolved", reason, message } as const;
 }
 
-/** Returns the result of a reference without a ReferenceGrant. The message does not reveal whether the referent exists. */
+/**
+ * Returns the result of a reference without a ReferenceGrant. The message does not reveal whether the referent exists.
+ */
 export function notPermitted({ kind, namespace, name }: Omit<Referent, "group">) {
   const message = `${kind} ${namespace}/${name} is in another namespace, and no ReferenceGrant there permits it`;
   return { kind: "unresolved", reason: "RefNotPermitted", message, code: "ReferenceNotPermitted" } as const;

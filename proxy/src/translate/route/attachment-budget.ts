@@ -1,7 +1,7 @@
 /**
- * Bounds attachments of routes to listeners, the product of both. Each process that serves Gateways has a bound for what it
- * serves, so the status of a route at a Gateway does not depend on other Gateways. The controller, which validates many
- * Gateways, has another bound for all of them, with its own reason.
+ * Bounds attachments of routes to listeners, the product of both. Each process that serves Gateways has a bound for
+ * what it serves, so the status of a route at a Gateway does not depend on other Gateways. The controller, which
+ * validates many Gateways, has another bound for all of them, with its own reason.
  *
  * Comparisons of routes with listeners are bounded too, since they take time even without an attachment.
  *

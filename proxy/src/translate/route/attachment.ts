@@ -1,7 +1,7 @@
 /**
- * Attaches routes to listeners (Gateway API `ParentReference`, `AllowedRoutes`): by the section and port of the parentRef,
- * then by `allowedRoutes` of the listener, then by host name. If one of these leaves no listener, it is the reason why the
- * route is not accepted.
+ * Attaches routes to listeners (Gateway API `ParentReference`, `AllowedRoutes`): by the section and port of the
+ * parentRef, then by `allowedRoutes` of the listener, then by host name. If one of these leaves no listener, it is the
+ * reason why the route is not accepted.
  */
 import { listSome } from "@gatewayproxy/runtime/bounded-text";
 import type { Steps } from "@gatewayproxy/runtime/steps";
@@ -100,8 +100,8 @@ export function* wantAttachments(
 export const missingParent = "missing";
 
 /**
- * Returns what the attachments of some routes depend on: the listeners of each of their parents, `missingParent`, or undefined for one
- * of another controller.
+ * Returns what the attachments of some routes depend on: the listeners of each of their parents, `missingParent`, or
+ * undefined for one of another controller.
  */
 export function parentsIn(
   routes: readonly AnyRoute[],

@@ -1,6 +1,7 @@
 /**
- * Keeps HTTPRoutes and GRPCRoutes apart (Gateway API `GRPCRouteSpec.hostnames`): where routes of both kinds at one listener have
- * host names in common, only one of them is accepted there: the oldest, then the first by namespace and name.
+ * Keeps HTTPRoutes and GRPCRoutes apart (Gateway API `GRPCRouteSpec.hostnames`): where routes of both kinds at one
+ * listener have host names in common, only one of them is accepted there: the oldest, then the first by namespace and
+ * name.
  */
 import { listSome } from "@gatewayproxy/runtime/bounded-text";
 import type { RequestRouteKind } from "@gatewayproxy/runtime/route-key";
@@ -18,8 +19,8 @@ export class KindConflicts {
   readonly #claims = new Map<string, ClaimedHosts>();
 
   /**
-   * Returns the parents of a route without the attachments to listeners that have an earlier route of the other kind for some of
-   * its host names. A parent without attachments left rejects the route.
+   * Returns the parents of a route without the attachments to listeners that have an earlier route of the other kind
+   * for some of its host names. A parent without attachments left rejects the route.
    *
    * @param isSupported whether the route can be accepted. The host names of others are not claimed.
    */

@@ -19,7 +19,9 @@ function translatePath({ type, value }: HttpRouteMatch["path"]): PathMatch {
   return { kind: type, value: trimEnd(value, /\//) || "/" };
 }
 
-/** Returns matches with normalised names. Of several with the same name, only the first applies, as the API requires. */
+/**
+ * Returns matches with normalised names. Of several with the same name, only the first applies, as the API requires.
+ */
 export function distinctMatches(
   matches: HttpRouteMatch["headers"],
   normalise: (name: string) => string,

@@ -1,6 +1,6 @@
 /**
- * Bounds the regular expressions of the routes in one process, since they take memory in every worker. Namespaces share the
- * bound fairly (`fair-share.ts`). In a namespace that exceeds its share, the oldest rules are served.
+ * Bounds the regular expressions of the routes in one process, since they take memory in every worker. Namespaces share
+ * the bound fairly (`fair-share.ts`). In a namespace that exceeds its share, the oldest rules are served.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../../api/gateway.ts";
@@ -18,9 +18,9 @@ import { isServed, type RuleState } from "./rules.ts";
 export const maxServedPatternSize = 32_000;
 
 /**
- * Returns the routes, oldest first, without the regular expressions that exceed the share of their namespace in the process
- * that serves them. If processes serve a route differently, there are several states of it, each with the parents that are
- * served in the same way.
+ * Returns the routes, oldest first, without the regular expressions that exceed the share of their namespace in the
+ * process that serves them. If processes serve a route differently, there are several states of it, each with the
+ * parents that are served in the same way.
  *
  * @param placeOf names the process that serves a Gateway.
  */

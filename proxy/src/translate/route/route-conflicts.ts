@@ -1,7 +1,7 @@
 /**
- * Describes rules that get fewer requests than their matches suggest, since another rule has precedence, for statuses and for
- * operators. The owner of a route reads its status, which therefore names no route of another namespace (docs/adr/0019).
- * Operators see all names.
+ * Describes rules that get fewer requests than their matches suggest, since another rule has precedence, for statuses
+ * and for operators. The owner of a route reads its status, which therefore names no route of another namespace
+ * (docs/adr/0019). Operators see all names.
  */
 import { redactPath } from "@gatewayproxy/runtime/redaction";
 import { type RouteKind, routeKind, routeName, routeTitle } from "@gatewayproxy/runtime/route-key";
@@ -163,8 +163,8 @@ export class ResolvedConflicts {
   }
 
   /**
-   * Returns the rules that lose requests at the programmed ones of these listeners together. A rule is reachable if one of them
-   * serves it.
+   * Returns the rules that lose requests at the programmed ones of these listeners together. A rule is reachable if one
+   * of them serves it.
    */
   verdicts({ route, rules }: RouteState, attachments: readonly Attachment[]): readonly RuleVerdict[] {
     if (this.isEmpty) return [];

@@ -50,8 +50,8 @@ export interface RouteState {
 export type AnyRouteState = RouteState | StreamRouteState;
 
 /**
- * All routes, and the problems with their content. All lists are in the order in which the Gateway API prefers routes: oldest first,
- * then by namespace and name. A page stays the same list while no state in it changes.
+ * All routes, and the problems with their content. All lists are in the order in which the Gateway API prefers routes:
+ * oldest first, then by namespace and name. A page stays the same list while no state in it changes.
  */
 export interface ResolvedRoutes {
   /** HTTPRoutes and GRPCRoutes. */

@@ -1,8 +1,8 @@
 /**
  * Translates a rule of a route, with findings for the parts that are not supported or invalid.
  *
- * An invalid rule keeps its matches and responds with 500. Otherwise its requests could reach the backend of another rule
- * without the filters of this one.
+ * An invalid rule keeps its matches and responds with 500. Otherwise its requests could reach the backend of another
+ * rule without the filters of this one.
  */
 import { routeKey } from "@gatewayproxy/runtime/route-key";
 import type { BackendReference } from "../../api/http-route-filter.ts";
@@ -40,7 +40,11 @@ export function isServed({ findings }: Pick<RuleState, "findings">): boolean {
 /** A rule of a route of any kind. */
 export type RuleResource = RouteResource["spec"]["rules"][number];
 
-/** Translates a rule. Returns the same state while nothing changes on which it depends. @param index of the rule in the route. */
+/**
+ * Translates a rule. Returns the same state while nothing changes on which it depends.
+ *
+ * @param index of the rule in the route.
+ */
 export function translateRule(
   references: BackendReferences,
   route: RouteResource,

@@ -1,6 +1,7 @@
 /**
- * Finds stream routes that get no connections, or none for some of their host names, since an older route of the listener has
- * them. Routes of streams have no matches other than host names, so one route of a TCP or UDP listener gets everything.
+ * Finds stream routes that get no connections, or none for some of their host names, since an older route of the
+ * listener has them. Routes of streams have no matches other than host names, so one route of a TCP or UDP listener
+ * gets everything.
  */
 import { listSome } from "@gatewayproxy/runtime/bounded-text";
 import type { Steps } from "@gatewayproxy/runtime/steps";

@@ -46,7 +46,9 @@ export function* gatewaysByService(
   return byService;
 }
 
-/** Whether the gateway may call backends of a listener by TLS of its own. Datagrams, and TLS of clients, are passed on. */
+/**
+ * Whether the gateway may call backends of a listener by TLS of its own. Datagrams, and TLS of clients, are passed on.
+ */
 function mayCallByTls({ listener }: ListenerState): boolean {
   return listener.protocol !== "UDP" && (listener.protocol !== "TLS" || endsTls(listener));
 }

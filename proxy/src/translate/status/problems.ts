@@ -1,4 +1,6 @@
-/** The findings of translation as problems with their fields, for people. Every finding of an object is a problem of it. */
+/**
+ * The findings of translation as problems with their fields, for people. Every finding of an object is a problem of it.
+ */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { type Resource, resourceKey } from "../../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../../api/resource-problem.ts";
@@ -30,7 +32,9 @@ interface ObjectFindings {
   readonly findings: readonly Finding[];
 }
 
-/** Returns the problems of all objects, each once: a route may have several states, and a port's rule several listeners. */
+/**
+ * Returns the problems of all objects, each once: a route may have several states, and a port's rule several listeners.
+ */
 export function* problemsOf(context: TranslationContext, states: ResolvedStates): Steps<readonly ResourceProblem[]> {
   const problems = yield* eachObject(findingsByObject(context, states), objectOf, ({ object, findings }) =>
     findings.map(({ path, message, code }) => resourceProblem(resourceKey(object), path, message, code)),

@@ -17,7 +17,10 @@ import type { StreamConflicts } from "../route/stream-conflicts.ts";
 import type { StreamRouteState } from "../route/stream-routes.ts";
 import type { RuleState } from "../route/rules.ts";
 
-/** Returns the conditions of a route at a parent for what it loses to other routes. Each is only present with status True. */
+/**
+ * Returns the conditions of a route at a parent for what it loses to other routes. Each is only present with status
+ * True.
+ */
 type ConflictConditions<State extends AnyRouteState> = (state: State, parent: ParentState) => readonly RouteCondition[];
 
 /**

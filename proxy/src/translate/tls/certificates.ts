@@ -1,7 +1,7 @@
 /**
- * Reads credentials from resources: certificates with their keys, certificates of authorities, API keys of LLM providers.
- * It accepts what OpenSSL accepts when they are used, so that a condition reports an invalid one and nothing else is
- * affected. It does not check the expiry, which depends on the time and is visible to clients.
+ * Reads credentials from resources: certificates with their keys, certificates of authorities, API keys of LLM
+ * providers. It accepts what OpenSSL accepts when they are used, so that a condition reports an invalid one and nothing
+ * else is affected. It does not check the expiry, which depends on the time and is visible to clients.
  */
 import { createHash, createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
@@ -24,7 +24,9 @@ const authoritiesField = "ca.crt";
 /** The field of a Secret with the API key of an LLM provider. */
 const apiKeyField = "apiKey";
 
-/** Maximum number of certificates of a trust store, over all objects. Bundles of all public authorities have some 150. */
+/**
+ * Maximum number of certificates of a trust store, over all objects. Bundles of all public authorities have some 150.
+ */
 const maxAuthorities = 300;
 /** Maximum length of their PEM texts together. That of such a bundle is 220 KiB. */
 const maxAuthoritiesLength = 512 * 1024;
@@ -119,7 +121,8 @@ export class AuthorityBudget {
   }
 
   /**
-   * Returns why these exceed the bound with the previous ones, to follow the name of their object; undefined if they fit.
+   * Returns why these exceed the bound with the previous ones, to follow the name of their object; undefined if they
+   * fit.
    *
    * @param name of the object.
    */
@@ -242,8 +245,8 @@ function constraintsErrorOf({ raw, subjectAltName = "" }: X509Certificate): stri
 const [begin, end] = ["-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"];
 
 /**
- * Returns the certificates of a PEM text, each with its boundaries. It searches without a regular expression, so that the
- * text cannot cause backtracking.
+ * Returns the certificates of a PEM text, each with its boundaries. It searches without a regular expression, so that
+ * the text cannot cause backtracking.
  */
 function certificatesOf(pem: string): readonly string[] {
   const blocks: string[] = [];

@@ -1,7 +1,7 @@
 /**
- * Credentials of Secrets and ConfigMaps, with their last valid versions. If an object becomes malformed (a key that does
- * not match, a truncated file), its last valid version stays in use, so that an error does not close a listener. An object
- * that is deleted, or to which no reference is permitted, is not read here, and its last version is dropped.
+ * Credentials of Secrets and ConfigMaps, with their last valid versions. If an object becomes malformed (a key that
+ * does not match, a truncated file), its last valid version stays in use, so that an error does not close a listener.
+ * An object that is deleted, or to which no reference is permitted, is not read here, and its last version is dropped.
  */
 import { X509Certificate } from "node:crypto";
 import { expiryOf } from "@gatewayproxy/runtime/certificate-expiry";

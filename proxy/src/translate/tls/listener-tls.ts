@@ -1,8 +1,8 @@
 /**
- * The TLS of a listener: its certificates, its options, and how client certificates on its port are validated (Gateway API
- * `ListenerTLSConfig`, `FrontendTLSConfig`). A reference that cannot be resolved does not affect the others. For an object
- * that has become malformed, its previous content is used. A listener is not served without a certificate, or if client
- * certificates are required and no authority can validate them.
+ * The TLS of a listener: its certificates, its options, and how client certificates on its port are validated (Gateway
+ * API `ListenerTLSConfig`, `FrontendTLSConfig`). A reference that cannot be resolved does not affect the others. For an
+ * object that has become malformed, its previous content is used. A listener is not served without a certificate, or if
+ * client certificates are required and no authority can validate them.
  */
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../../api/gateway.ts";
@@ -126,7 +126,9 @@ interface Validation {
   readonly path: FieldPath;
 }
 
-/** Returns how client certificates on a port are validated. Settings of the port replace the default, even empty ones. */
+/**
+ * Returns how client certificates on a port are validated. Settings of the port replace the default, even empty ones.
+ */
 export function validationOf({ spec }: Gateway, port: number): Validation | undefined {
   const frontend = spec.tls?.frontend;
   if (frontend === undefined) return undefined;

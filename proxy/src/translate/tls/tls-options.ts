@@ -1,6 +1,7 @@
 /**
- * `tls.options` of a listener: settings of this controller (Gateway API `ListenerTLSConfig.options`), each with its accepted
- * values. A listener with an invalid one is rejected. Keys with other prefixes have no effect, which a condition reports.
+ * `tls.options` of a listener: settings of this controller (Gateway API `ListenerTLSConfig.options`), each with its
+ * accepted values. A listener with an invalid one is rejected. Keys with other prefixes have no effect, which a
+ * condition reports.
  */
 import type { FieldPath } from "../../api/issue.ts";
 import { proxyGroup } from "../../api/names.ts";
@@ -14,7 +15,9 @@ const versions: Readonly<Record<string, TlsVersion>> = { "1.2": "TLSv1.2", "1.3"
 
 const protocols: Readonly<Record<string, AlpnProtocol>> = { h2: "h2", "http/1.1": "http/1.1" };
 
-/** The suites of TLS 1.2 with forward secrecy and authenticated encryption, by their IANA names. All others are weak. */
+/**
+ * The suites of TLS 1.2 with forward secrecy and authenticated encryption, by their IANA names. All others are weak.
+ */
 const suites: Readonly<Record<string, string>> = {
   TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256: "ECDHE-ECDSA-AES128-GCM-SHA256",
   TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256: "ECDHE-RSA-AES128-GCM-SHA256",

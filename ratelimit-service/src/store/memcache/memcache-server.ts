@@ -21,8 +21,8 @@ export interface MemcacheServerOptions {
 }
 
 /**
- * Maximum number of bytes between two responses. Responses have less than 300 bytes, and one read may bring 64 KiB of them.
- * The client buffers an incomplete response without a bound.
+ * Maximum number of bytes between two responses. Responses have less than 300 bytes, and one read may bring 64 KiB of
+ * them. The client buffers an incomplete response without a bound.
  */
 const maxBytesWithoutResponse = 1_048_576;
 

@@ -4,7 +4,10 @@ import { ConnectionCounts } from "./connection-counts.ts";
 import { ConnectionHealth } from "./connection-health.ts";
 import type { RedisLink } from "./redis-link.ts";
 
-/** A link with two connections, `a` and `b`, named by the first letter of a key; the test controls the replies to its pings. */
+/**
+ * A link with two connections, `a` and `b`, named by the first letter of a key; the test controls the replies to its
+ * pings.
+ */
 function fakeLink() {
   const state = { isReady: true, resets: 0, pings: 0, responses: { a: true, b: true } };
   const connection = (name: "a" | "b") => ({

@@ -48,7 +48,10 @@ export const overflowReply = "ERR increment or decrement would overflow";
 /** A command for one counter. It takes steps until it is sent, and gives each its value with `settle` or `fail`. */
 export class CounterCommand {
   readonly key: string;
-  /** The longest time to keep of the steps, for fixed windows their length. Limits of different units share a counter when their windows start together. */
+  /**
+   * The longest time to keep of the steps, for fixed windows their length. Limits of different units share a counter
+   * when their windows start together.
+   */
   windowSeconds = 0;
   /** Whether a longer window may start at the same time, so that another process may have set a later expiry. */
   mayHaveLaterEnd = false;

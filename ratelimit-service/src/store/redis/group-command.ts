@@ -1,7 +1,7 @@
 /**
- * Groups of counters in Redis: one script reads the counters of a descriptor, decides, and counts. A counter of an aligned
- * window is a number, as the others are; a sliding window is a hash with the hits of each sub-window by its number. All
- * keys of a group have one hash tag, so a cluster runs the script on one node.
+ * Groups of counters in Redis: one script reads the counters of a descriptor, decides, and counts. A counter of an
+ * aligned window is a number, as the others are; a sliding window is a hash with the hits of each sub-window by its
+ * number. All keys of a group have one hash tag, so a cluster runs the script on one node.
  *
  * `sliding-table.ts` counts in the same way in memory, and says why hits move when a clock was set back.
  */
@@ -19,9 +19,9 @@ import { keepSecondsOf } from "../../model/limit-window.ts";
 import type { RedisReply } from "./redis-link.ts";
 
 /**
- * ARGV: hits, 1 if hits beyond a limit count, and for each key: its limit, the seconds to keep it, and the sub-window of
- * the call, or an empty text for an aligned window. Returns for each key the count before, and for a sliding window the
- * sub-window that must leave, or `-`: `5 - 12 29166733`.
+ * ARGV: hits, 1 if hits beyond a limit count, and for each key: its limit, the seconds to keep it, and the sub-window
+ * of the call, or an empty text for an aligned window. Returns for each key the count before, and for a sliding window
+ * the sub-window that must leave, or `-`: `5 - 12 29166733`.
  */
 const groupScript = `
 local ceiling = ${maxCount}

@@ -1,6 +1,6 @@
 /**
- * The contract of the stores that count groups (`CounterStore.applyGroups`), as tests beside those of `contract.ts`. The
- * time of a step is its sub-window, so no test waits.
+ * The contract of the stores that count groups (`CounterStore.applyGroups`), as tests beside those of `contract.ts`.
+ * The time of a step is its sub-window, so no test waits.
  */
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";

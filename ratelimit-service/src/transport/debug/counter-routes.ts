@@ -1,7 +1,8 @@
 /**
  * The route `/counters`: GET lists the counters of running windows, DELETE deletes counters, and POST sets those of a
- * descriptor. Only a client on this machine may change counters, which includes `kubectl port-forward`: `/bin/ratelimit`
- * listens on every address. No web page may, not even one of the server itself. Each change is reported to the audit log.
+ * descriptor. Only a client on this machine may change counters, which includes `kubectl port-forward`:
+ * `/bin/ratelimit` listens on every address. No web page may, not even one of the server itself. Each change is
+ * reported to the audit log.
  */
 import { redactText } from "@gatewayproxy/runtime/redaction";
 import { anySite } from "@gatewayproxy/runtime/web-guard";
@@ -156,7 +157,9 @@ async function changeResponse(
   }
 }
 
-/** Returns the domain and the entries of a query; `undefined` if it does not begin with a domain or has an empty key. */
+/**
+ * Returns the domain and the entries of a query; `undefined` if it does not begin with a domain or has an empty key.
+ */
 function readTarget(query: URLSearchParams): CounterTarget | undefined {
   const [first, ...rest] = query;
   if (first?.[0] !== "domain") return undefined;

@@ -83,7 +83,9 @@ function describeOutcome(node: DescriptorNode | undefined): Omit<MatchExplanatio
   return { outcome: `limited to ${limits} by ${rule.path}${mode}`, rule: ruleDump(rule) };
 }
 
-/** Describes a limit: `10 per hour`, `10 per 2 hours`, `10 per calendar month in Europe/Berlin`, `10 per sliding hour`. */
+/**
+ * Describes a limit: `10 per hour`, `10 per 2 hours`, `10 per calendar month in Europe/Berlin`, `10 per sliding hour`.
+ */
 function describeLimit({ requestsPerUnit, unit, unitMultiplier = 1 }: CurrentLimit, window?: LimitWindow): string {
   const kind = window === undefined || window.kind === "fixed" ? "" : `${window.kind} `;
   const units =

@@ -1,6 +1,6 @@
 /**
- * gatewayproxy.ratelimit.v1.ServiceInfo/Get: identifies the program. Takes an empty message; the response has the name of the
- * program in field 1 and its version in field 2. Other services return UNIMPLEMENTED.
+ * gatewayproxy.ratelimit.v1.ServiceInfo/Get: identifies the program. Takes an empty message; the response has the name
+ * of the program in field 1 and its version in field 2. Other services return UNIMPLEMENTED.
  */
 import { serviceInfoMethod, serviceInfoName } from "@gatewayproxy/protos/service-info";
 import { WireType } from "@gatewayproxy/protos/wire-reader";

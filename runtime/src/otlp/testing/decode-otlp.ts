@@ -1,7 +1,10 @@
 /** Decodes messages of OTLP, to compare them. */
 import protobuf from "protobufjs";
 
-/** The part of opentelemetry-proto that is used. Texts are bytes here, since a collector rejects those that are not UTF-8. */
+/**
+ * The part of opentelemetry-proto that is used. Texts are bytes here, since a collector rejects those that are not
+ * UTF-8.
+ */
 const { root } = protobuf.parse(`
 syntax = "proto3";
 message Spans { repeated ResourceSpans resource_spans = 1; }

@@ -1,6 +1,6 @@
 /**
- * Compares ways to serve TLS with Node.js, by the CPU time of a request: `npm exec -- node test/bench/prototypes/tls/main.ts
- * [rounds] [seconds]`. ADR 62 has its results.
+ * Compares ways to serve TLS with Node.js, by the CPU time of a request: `npm exec -- node
+ * test/bench/prototypes/tls/main.ts [rounds] [seconds]`. ADR 62 has its results.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

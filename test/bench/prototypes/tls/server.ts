@@ -1,6 +1,6 @@
 /**
- * A server of one fixed response, whose TLS is done in one of several ways: `server.ts VARIANT PORT`. The certificate and
- * its key are PEM in CERTIFICATE and KEY.
+ * A server of one fixed response, whose TLS is done in one of several ways: `server.ts VARIANT PORT`. The certificate
+ * and its key are PEM in CERTIFICATE and KEY.
  */
 import { createServer as createTcpServer, type Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
@@ -29,8 +29,8 @@ function onBytes(socket: Socket, bytes: Buffer, variant: TlsVariant): void {
 const readBuffer = Buffer.allocUnsafeSlow(64 * 1_024);
 
 /**
- * Reads an accepted socket as the option `onread` of `connect` does. Node.js has no public way to do that, so this sets the
- * properties that the option sets. A release may rename them.
+ * Reads an accepted socket as the option `onread` of `connect` does. Node.js has no public way to do that, so this sets
+ * the properties that the option sets. A release may rename them.
  */
 function readIntoBuffer(socket: TLSSocket): void {
   const internals = socket as unknown as Record<symbol, unknown> & {

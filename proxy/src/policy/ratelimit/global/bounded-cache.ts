@@ -1,5 +1,6 @@
 /**
- * A cache of a bounded number of items and bytes, which owners share. Each item has its own expiry on the caller's clock.
+ * A cache of a bounded number of items and bytes, which owners share. Each item has its own expiry on the caller's
+ * clock.
  */
 import NodeCache from "node-cache";
 

@@ -11,7 +11,8 @@ export interface CallWatcher {
   /** @param durationMs Since `called`. */
   callEnded(limit: GlobalLimit, plan: PlannedCall, response: ServiceOutcome, durationMs: number): void;
   /**
-   * A call begins after the decision on the request: a charge, a refund, or another check. It may end after the request.
+   * A call begins after the decision on the request: a charge, a refund, or another check. It may end after the
+   * request.
    *
    * @returns undefined if it is not observed.
    */

@@ -25,8 +25,8 @@ export interface TokenCharge {
 const checkHits = 1;
 
 /**
- * Returns the calls before the request goes to the backend: requests and estimates of tokens are counted, other token budgets
- * only checked.
+ * Returns the calls before the request goes to the backend: requests and estimates of tokens are counted, other token
+ * budgets only checked.
  */
 export function decisionCallsOf(
   { domain, hitsMode }: GlobalLimit,

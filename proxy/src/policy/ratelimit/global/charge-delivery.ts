@@ -7,8 +7,8 @@
  * overloaded service.
  *
  * Delivery is at least once unless a charge is dropped. A charge that timed out may have arrived and is sent again: a
- * budget that is exhausted a little early does less harm than one that is not charged. For the same reason, a refund is sent at
- * most once.
+ * budget that is exhausted a little early does less harm than one that is not charged. For the same reason, a refund is
+ * sent at most once.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import { type Charge, ChargeBuffer } from "./charge-buffer.ts";

@@ -3,9 +3,9 @@
  *
  * Rule: a client does not escape a limit by leaving something out, or by sending a form that an expression cannot read.
  * A value that the request does not have is `noValue`, and a cost that cannot be computed is 1. A condition exempts a
- * request only if it is false. An override without a value is the number beside it, or the limit of the service. A request
- * whose cost or override takes too much work to compute is denied (`costsTooMuch`), since either could be any number. The
- * failure mode is not used for it, because a client must not be able to select the failure mode.
+ * request only if it is false. An override without a value is the number beside it, or the limit of the service. A
+ * request whose cost or override takes too much work to compute is denied (`costsTooMuch`), since either could be any
+ * number. The failure mode is not used for it, because a client must not be able to select the failure mode.
  */
 import { hash } from "node:crypto";
 import { type Expression, failed, parseExpression, type Use } from "../../../cel/expression.ts";
@@ -40,7 +40,10 @@ export interface CompiledDescriptor {
   readonly override: LimitOverride | undefined;
   /** All expressions. */
   readonly expressions: readonly Expression[];
-  /** An expression that is needed before the response, or the cost, reads the request's body, or an estimate depends on it. */
+  /**
+   * An expression that is needed before the response, or the cost, reads the request's body, or an estimate depends on
+   * it.
+   */
   readonly needsBody: boolean;
 }
 
@@ -120,7 +123,10 @@ export function describeRequest(
   return { compiled, entries, hits, override };
 }
 
-/** Returns the estimate that a request holds: at most the override, so that a larger request fits where nothing is counted. */
+/**
+ * Returns the estimate that a request holds: at most the override, so that a larger request fits where nothing is
+ * counted.
+ */
 function heldHitsOf(
   { descriptor, cost, target }: CompiledDescriptor,
   view: RequestView,
@@ -156,8 +162,8 @@ function uint32Of(value: string | undefined): number | undefined {
 }
 
 /**
- * Returns whether the descriptor applies, and its cost takes too much work to compute, of the request, or of its response
- * as far as the request determines it; or the amount of its override does.
+ * Returns whether the descriptor applies, and its cost takes too much work to compute, of the request, or of its
+ * response as far as the request determines it; or the amount of its override does.
  */
 export function costsTooMuch(compiled: CompiledDescriptor, view: RequestView): boolean {
   const { amount, cost, descriptor, target } = compiled;

@@ -64,8 +64,8 @@ const sendingMs = 20;
 const retirementMs = 60_000;
 
 /**
- * What all services of a worker may have in the cache of denials. A service chooses the sizes of its responses, and a client the number
- * of its denials. One that is not cached costs a call. The namespaces of the policies share it.
+ * What all services of a worker may have in the cache of denials. A service chooses the sizes of its responses, and a
+ * client the number of its denials. One that is not cached costs a call. The namespaces of the policies share it.
  */
 const denialBounds = { maxItems: 10_000, maxBytes: 16 * 1024 * 1024 } as const;
 
@@ -238,7 +238,8 @@ export interface GlobalReport {
   /** One item per limit; empty if no service was called. */
   readonly decisions: readonly GlobalDecision[];
   /**
-   * Of a denied request the limits that allowed it, for header families that list limits; undefined if none of them is sent.
+   * Of a denied request the limits that allowed it, for header families that list limits; undefined if none of them is
+   * sent.
    */
   readonly listed?: readonly ShownLimit[] | undefined;
 }
@@ -411,8 +412,8 @@ export class GlobalReservation implements Reservation {
   }
 
   /**
-   * Asks whether the token budgets of enforced limits have tokens left. `done` is called once, at the latest after the longest timeout
-   * of the limits.
+   * Asks whether the token budgets of enforced limits have tokens left. `done` is called once, at the latest after the
+   * longest timeout of the limits.
    */
   recheck(nowMs: number, done: (hasLeft: boolean) => void): void {
     const enforced = this.#reservations.filter(({ gate }) => gate.limit.mode === "Enforce");
@@ -431,8 +432,8 @@ export class GlobalReservation implements Reservation {
   }
 
   /**
-   * Refunds the units in in-process counters. Services keep those of requests, and are refunded what a request holds that was not
-   * allowed after all.
+   * Refunds the units in in-process counters. Services keep those of requests, and are refunded what a request holds
+   * that was not allowed after all.
    */
   refund(nowMs: number, cause?: RefundCause): void {
     if (cause === undefined) this.release(nowMs);

@@ -9,8 +9,8 @@ import { keyOf, namespaceOf, overrideKeyOf, type RequestDescriptor } from "./des
 import type { RateLimitResponse } from "./messages.ts";
 
 /**
- * What all services of a worker may have. A service reports limits for the values that clients choose. The namespaces of the
- * policies share it, so that the clients of one do not remove what another's service has reported.
+ * What all services of a worker may have. A service reports limits for the values that clients choose. The namespaces
+ * of the policies share it, so that the clients of one do not remove what another's service has reported.
  */
 const bounds = { maxItems: 50_000, maxBytes: 16 * 1024 * 1024 } as const;
 /** Bytes of an entry beside its texts, with its place in the cache. */
@@ -47,8 +47,8 @@ export interface LearnedReport extends Pick<LearnedEntry, "values"> {
 }
 
 /**
- * The limits that the services have reported to this worker, and those that others have learned (`add`): at most 16 MiB, each for a day
- * after its last report.
+ * The limits that the services have reported to this worker, and those that others have learned (`add`): at most 16
+ * MiB, each for a day after its last report.
  */
 export class LearnedLimits {
   readonly #limits = new BoundedCache<LearnedEntry>(bounds);
@@ -140,8 +140,8 @@ function truncate(value: string): string {
 }
 
 /**
- * The counter's identity is what the service counts by, so that all policies with the same descriptors, and requests with
- * different overrides, share it as they do in the service.
+ * The counter's identity is what the service counts by, so that all policies with the same descriptors, and requests
+ * with different overrides, share it as they do in the service.
  */
 function localLimit(
   { policy, target, mode, service, refundOn, headers, denied }: GlobalLimit,

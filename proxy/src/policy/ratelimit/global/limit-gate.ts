@@ -164,8 +164,8 @@ export class LimitGate {
   }
 
   /**
-   * Charges the usage of a response to the token budgets of an allowed request. It replaces what the request holds at the service,
-   * which gets the difference.
+   * Charges the usage of a response to the token budgets of an allowed request. It replaces what the request holds at
+   * the service, which gets the difference.
    *
    * @param watcher as for `decide`.
    */
@@ -212,8 +212,8 @@ export class LimitGate {
   }
 
   /**
-   * Asks whether the token budgets of an allowed request have tokens left: its in-process counters, and the service by a call as for
-   * a new request. Without a response of the service they have.
+   * Asks whether the token budgets of an allowed request have tokens left: its in-process counters, and the service by
+   * a call as for a new request. Without a response of the service they have.
    */
   recheck(
     { descriptors, reservation }: GateAllowed,
@@ -335,8 +335,8 @@ export class LimitGate {
   }
 
   /**
-   * Returns the view with the headers that the policy sends. The responses to all calls are present, in the order of the
-   * calls.
+   * Returns the view with the headers that the policy sends. The responses to all calls are present, in the order of
+   * the calls.
    */
   #shown(
     view: LimitView | undefined,

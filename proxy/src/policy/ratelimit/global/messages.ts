@@ -11,8 +11,8 @@ export interface RateLimitRequest {
   /** `hits_addend` of the call; undefined leaves it out, which services read as 1. */
   readonly hits?: number | undefined;
   /**
-   * The call counts at all descriptors, or at none if it is denied, and at most the limit of each. Only the service of this project
-   * reads it, and `heldAtMs` (`protos/src/reservation.ts`).
+   * The call counts at all descriptors, or at none if it is denied, and at most the limit of each. Only the service of
+   * this project reads it, and `heldAtMs` (`protos/src/reservation.ts`).
    */
   readonly reserves?: boolean | undefined;
   /** `heldAtMs` of an earlier response, whose hits are refunded. */
@@ -39,7 +39,9 @@ export interface DescriptorEntry {
 /** RateLimitResponse. */
 export interface RateLimitResponse {
   readonly overallCode: Code;
-  /** In the order of the descriptors. A service may report fewer, or more, of which the last belong to no descriptor. */
+  /**
+   * In the order of the descriptors. A service may report fewer, or more, of which the last belong to no descriptor.
+   */
   readonly statuses: readonly DescriptorStatus[];
   /** Fields for the client, in the order of the response; names in lower case. */
   readonly responseHeaders: readonly HeaderValue[];
@@ -47,7 +49,10 @@ export interface RateLimitResponse {
   readonly requestHeaders: readonly HeaderValue[];
   /** Body of a denial; undefined if the service sends none. */
   readonly rawBody: Buffer | undefined;
-  /** The time of the call in ms since the epoch, for refunds; undefined unless the call reserves and the service refunds. */
+  /**
+   * The time of the call in ms since the epoch, for refunds; undefined unless the call reserves and the service
+   * refunds.
+   */
   readonly heldAtMs?: number | undefined;
 }
 

@@ -93,8 +93,8 @@ const maxStatuses = 100;
 /**
  * Decodes the response in `message`. Throws `WireError` if the bytes are not a message.
  *
- * @param descriptors the number of descriptors of the call. Of more statuses than that, those after the first `maxStatuses` are left
- *   out.
+ * @param descriptors the number of descriptors of the call. Of more statuses than that, those after the first
+ *   `maxStatuses` are left out.
  */
 export function decodeRateLimitResponse(message: Buffer, descriptors = Infinity): RateLimitResponse {
   const kept = Math.max(descriptors, maxStatuses);

@@ -210,15 +210,19 @@ export class ServiceClient {
     return count >= minExhaustions && this.#nowMs() - sinceMs >= overloadMs;
   }
 
-  /** Charges hits. While the service is unavailable the charge is kept and sent later. @param observe as `ChargeDelivery.deliver`. */
+  /**
+   * Charges hits. While the service is unavailable the charge is kept and sent later.
+   *
+   * @param observe as `ChargeDelivery.deliver`.
+   */
   charge(method: Method, call: RateLimitRequest, observe?: ObserveCall): void {
     const message = encodeRateLimitRequest(call);
     this.#charges.deliver({ path: methods[method], message, createdMs: this.#nowMs() }, observe);
   }
 
   /**
-   * Refunds hits. Unlike a charge it is sent at most once, since a refund that arrives twice would allow more than the limit. While
-   * the service is unavailable it waits.
+   * Refunds hits. Unlike a charge it is sent at most once, since a refund that arrives twice would allow more than the
+   * limit. While the service is unavailable it waits.
    *
    * @param observe as `ChargeDelivery.deliver`.
    */
@@ -311,8 +315,8 @@ export class ServiceClient {
   }
 
   /**
-   * @param decided The number of descriptors of a call for a decision: a request waits for it, or would if the breaker were closed. 0
-   *   for a charge.
+   * @param decided The number of descriptors of a call for a decision: a request waits for it, or would if the breaker
+   *   were closed. 0 for a charge.
    */
   #call(
     path: string,

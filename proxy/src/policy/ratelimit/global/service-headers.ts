@@ -187,7 +187,10 @@ const uniqueFields: ReadonlySet<string> = new Set([
   "retry-after",
   "content-type",
 ]);
-/** Fields of the message framing and the connection, which the gateway sets itself, and those that change how a request is read. */
+/**
+ * Fields of the message framing and the connection, which the gateway sets itself, and those that change how a request
+ * is read.
+ */
 const framing: ReadonlySet<string> = new Set([
   ...["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "te", "trailer"],
   ...["expect", "http2-settings"],
@@ -247,8 +250,8 @@ const tokenPattern = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
 const valuePattern = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /**
- * The forms of fields that clients read as numbers. A value of another form is left out, since clients would wait for ever, or
- * not at all.
+ * The forms of fields that clients read as numbers. A value of another form is left out, since clients would wait for
+ * ever, or not at all.
  */
 const numericFields: ReadonlyMap<string, RegExp> = new Map([
   // Seconds, also with decimals, which are rounded up; or a date (RFC 9110 §5.6.7).

@@ -1,4 +1,6 @@
-/** The hits that a rate limit service has counted for a request in advance: estimates of its tokens, until its response. */
+/**
+ * The hits that a rate limit service has counted for a request in advance: estimates of its tokens, until its response.
+ */
 import { isHeld, type PlannedCall, type TokenCharge } from "./calls.ts";
 import type { RequestDescriptor } from "./descriptors.ts";
 import type { RateLimitResponse } from "./messages.ts";

@@ -1,7 +1,7 @@
 /**
- * Identifies the program of a rate limit service by calls that count nothing. The bundled service has the method ServiceInfo.
- * envoyproxy/ratelimit reports its health for the name `ratelimit`, and for no other. Limitador lists a service of its own in
- * server reflection.
+ * Identifies the program of a rate limit service by calls that count nothing. The bundled service has the method
+ * ServiceInfo. envoyproxy/ratelimit reports its health for the name `ratelimit`, and for no other. Limitador lists a
+ * service of its own in server reflection.
  */
 import { serviceInfoMethod, serviceInfoName } from "@gatewayproxy/protos/service-info";
 import { WireError, WireReader, WireType } from "@gatewayproxy/protos/wire-reader";

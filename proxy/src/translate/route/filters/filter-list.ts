@@ -1,8 +1,8 @@
 /**
  * Translates the filters of a rule or a backendRef, and finds filters that exclude each other.
  *
- * A filter must never be skipped (Gateway API `HTTPRouteFilter.type`), so one invalid filter makes the whole rule invalid.
- * The API has one exception: a mirror without a backend is omitted, and requests are forwarded without it.
+ * A filter must never be skipped (Gateway API `HTTPRouteFilter.type`), so one invalid filter makes the whole rule
+ * invalid. The API has one exception: a mirror without a backend is omitted, and requests are forwarded without it.
  */
 import type { BackendReference, HeaderModifier, HttpRouteFilter } from "../../../api/http-route-filter.ts";
 import type { FieldPath } from "../../../api/issue.ts";

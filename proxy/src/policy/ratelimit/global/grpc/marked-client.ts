@@ -1,6 +1,6 @@
 /**
- * Marks the calls to rate limit services in `CDN-Loop` (RFC 8586). A service may lead back to this Gateway, or to another one,
- * where each call would cause further calls.
+ * Marks the calls to rate limit services in `CDN-Loop` (RFC 8586). A service may lead back to this Gateway, or to
+ * another one, where each call would cause further calls.
  */
 import type { UnaryClient } from "./unary-client.ts";
 

@@ -16,8 +16,8 @@ export const health = "/grpc.health.v1.Health/Check";
 export const call: RateLimitRequest = { domain: "d", descriptors: [{ entries: [{ key: "k", value: "v" }] }] };
 
 /**
- * A service of which the test says what comes of each call, at once or when `hold` lets the response go; `sent` is without
- * questions for its health.
+ * A service of which the test says what comes of each call, at once or when `hold` lets the response go; `sent` is
+ * without questions for its health.
  */
 export function serviceThat(
   responses: () => CallOutcome,
