@@ -147,11 +147,14 @@ describeWith(["redis-server"], "a Redis that is away", (program) => {
   });
 
   test("when slow, replies are used within the timeout", async () => {
-    await redis.command("CLIENT", "PAUSE", "100", "ALL");
+    const patient = await openTestStore(testRedisOptions([redis.port], { timeoutMs: 30_000 }));
+    onTestFinished(() => patient.close());
+    // Before the pause begins, since the response to the command may be read late.
     const start = performance.now();
-    expect(await store.apply([step(1)])).toEqual([1]);
+    await redis.command("CLIENT", "PAUSE", "100", "ALL");
+    expect(await patient.apply([step(1)])).toEqual([1]);
     expect(performance.now() - start).toBeGreaterThan(50);
-    expect(store.isHealthy()).toBe(true);
+    expect(patient.isHealthy()).toBe(true);
   });
 
   test("when it rejects commands, says why", async () => {
