@@ -125,7 +125,7 @@ export async function expectUnaffected(
   for (const [index, each] of programs.entries()) {
     expect(each.hasEnded(), each.output()).toBe(false);
     expect((await fetch(`${each.readiness}/healthz/ready`)).status).toBe(200);
-    // What is being written or computed is in memory until then.
+    // Statuses are still being written, from a plan that is in memory until then.
     const growth = async (): Promise<number> => (await each.heapBytes()) - (before[index] ?? 0);
     await expect.poll(growth, { timeout: timeoutMs, interval: 500 }).toBeLessThan(maxGrowthBytes);
   }
