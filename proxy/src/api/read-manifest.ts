@@ -2,6 +2,7 @@
  * Reads the text of one manifest file: every resource in it, valid or not, with its location. Independent of other
  * files, so the result is valid as long as the text is unchanged.
  */
+import { detachedText } from "@gatewayproxy/runtime/detached-text";
 import type { Problem } from "@gatewayproxy/runtime/problem";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { type FieldPath, renderPath } from "./issue.ts";
@@ -75,7 +76,7 @@ function* readValidManifest({ path, text }: ManifestFile, known: KnownObjects): 
   const knownByText = new Map(known);
   for (const { from, to } of parts) {
     // Values are slices of the text that they are read from, and an unchanged object must not keep the whole file.
-    const part = parts.length === 1 ? text : copyOf(text.slice(from, to));
+    const part = parts.length === 1 ? text : detachedText(text.slice(from, to));
     const locator = new DocumentLocator({ file: path, text, from, to, location: { file: path, ...lines.at(from) } });
     const { locate } = locator;
     if (known.length > 0 && knownByText.has(part)) {
@@ -157,11 +158,6 @@ function* itemsOf(value: unknown, locate: Locate): Generator<{ readonly item: un
 
 function isList(value: unknown): boolean {
   return listItems(value) !== undefined;
-}
-
-/** Returns a text of its own memory. The slice of a joined text keeps only that, and a slice of a file all of it. */
-function copyOf(text: string): string {
-  return `\n${text}`.slice(1);
 }
 
 /** Returns the items of a `List`, as `kubectl get -o yaml` writes it; undefined for any other value. */

@@ -16,6 +16,11 @@ export function fieldsOf(value: unknown): KubeObject {
   return isObject(value) ? value : {};
 }
 
+/** Returns the fields of these names that an object has. */
+export function fieldsIn(object: KubeObject, names: readonly string[]): KubeObject {
+  return Object.fromEntries(names.flatMap((name) => (Object.hasOwn(object, name) ? [[name, object[name]]] : [])));
+}
+
 /** Returns a string unchanged, a number or boolean as text, and the empty string for any other value. */
 export function textOf(value: unknown): string {
   return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : "";

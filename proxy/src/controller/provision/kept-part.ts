@@ -3,7 +3,7 @@
  * this label, and make it as large as the API server accepts.
  */
 import { controllerName, gatewayNameLabel } from "../../api/names.ts";
-import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
+import { fieldsIn, fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
 import { gatewayNamespaceLabel, managedByLabel } from "./names.ts";
 
 /**
@@ -40,10 +40,6 @@ export function keptPart({ metadata, spec, status, ...rest }: KubeObject): KubeO
 
 function lengthOf(value: unknown): number {
   return value === undefined ? 0 : JSON.stringify(value).length;
-}
-
-function fieldsIn(object: KubeObject, names: readonly string[]): KubeObject {
-  return Object.fromEntries(names.flatMap((name) => (object[name] === undefined ? [] : [[name, object[name]]])));
 }
 
 /** Returns that the controller has applied the object, and whether it owns the number of replicas. */

@@ -2,6 +2,7 @@
  * The part of a status that the controller keeps, to compare it with what it would write. Others may write anything
  * into a status, up to the size of an object.
  */
+import { detachedText } from "@gatewayproxy/runtime/detached-text";
 import { hashOfText } from "@gatewayproxy/runtime/text-hash";
 import { controllerName } from "../../api/names.ts";
 import { isObject, type KubeObject } from "../../kube/object.ts";
@@ -45,8 +46,9 @@ function entriesOf(list: unknown): unknown {
 
 /** Returns the same value if none of its texts is too long, since a copy of it takes more memory. */
 function shortened(value: unknown): unknown {
-  // A copy, since a part of a text would keep the whole text in memory.
-  if (typeof value === "string") return value.length <= maxTextLength ? value : copyOf(value.slice(0, maxTextLength));
+  if (typeof value === "string") {
+    return value.length <= maxTextLength ? value : detachedText(value.slice(0, maxTextLength).toWellFormed());
+  }
   if (Array.isArray(value)) {
     const items = value.map(shortened);
     return items.every((item, at) => item === value[at]) ? value : items;
@@ -54,10 +56,6 @@ function shortened(value: unknown): unknown {
   if (!isObject(value)) return value;
   const all = Object.entries(value).map(([name, field]): [string, unknown] => [name, shortened(field)]);
   return all.every(([name, field]) => field === value[name]) ? value : Object.fromEntries(all);
-}
-
-function copyOf(text: string): string {
-  return Buffer.from(text.toWellFormed()).toString();
 }
 
 /** Returns an object with the part of its status that is compared. */

@@ -3,10 +3,11 @@
  * which next to none are used. Whatever goes through all of them, in each process and for each version, would hold the
  * event loop.
  */
+import { detachedText } from "@gatewayproxy/runtime/detached-text";
 import { serviceNameLabel } from "../../api/endpoint-slice.ts";
 import { gatewayNameLabel } from "../../api/names.ts";
 import { maxSelectorLabels } from "../../api/service.ts";
-import { isObject, type KubeObject } from "../../kube/object.ts";
+import { fieldsIn, isObject, type KubeObject } from "../../kube/object.ts";
 
 const identity = ["namespace", "name", "uid", "generation", "creationTimestamp", "deletionTimestamp", "finalizers"];
 /** Labels of Services and EndpointSlices. */
@@ -64,7 +65,10 @@ function ofSecret(object: KubeObject): KubeObject {
       labels: firstFields(labels, maxKeys),
       annotations: firstFields(annotations, maxKeys),
     },
-    type: typeof type === "string" && type.length > maxTypeLength ? copyOf(type.slice(0, maxTypeLength)) : type,
+    type:
+      typeof type === "string" && type.length > maxTypeLength
+        ? detachedText(type.slice(0, maxTypeLength).toWellFormed())
+        : type,
     data: firstFields(data, maxKeys, readKeys),
     stringData: firstFields(stringData, maxKeys, readKeys),
   };
@@ -74,15 +78,6 @@ function withShortSelector(service: KubeObject): KubeObject {
   const { spec } = service;
   if (!isObject(spec)) return service;
   return { ...service, spec: { ...spec, selector: firstFields(spec["selector"], maxSelectorLabels) } };
-}
-
-/** A part of a text keeps the whole text in memory. */
-function copyOf(part: string): string {
-  return Buffer.from(part.toWellFormed()).toString();
-}
-
-function fieldsIn(object: KubeObject, names: readonly string[]): KubeObject {
-  return Object.fromEntries(names.flatMap((name) => (Object.hasOwn(object, name) ? [[name, object[name]]] : [])));
 }
 
 /** Returns the first fields, and those of `names`; the same value if it has no more. */
