@@ -84,7 +84,7 @@ describeCluster("after a restore of the cluster", () => {
       () => mayRead("old-key"),
       (may) => !may,
     );
-    // Until the controller has listed the Backends again, it may give back the right that it knows.
+    // Until the controller has listed the Backends again, it may restore the right that it knows.
     await eventually(
       () => mayRead("new-key"),
       (may) => !may,

@@ -50,11 +50,19 @@ const userAgent = "gateway-proxy";
 export class ClusterConnection {
   readonly #cluster: Cluster;
   readonly #agent: HttpAgent | HttpsAgent;
+  /** Whether a request had no response, and none has had one since. */
+  #isUnreachable = false;
+  #recovery = new AbortController();
 
   constructor(cluster: Cluster) {
     this.#cluster = cluster;
     const options = { keepAlive: true, keepAliveMsecs: keepAliveMs };
     this.#agent = cluster.server.protocol === "http:" ? new HttpAgent(options) : new HttpsAgent(options);
+  }
+
+  /** Aborts at the next response after a request that had none. Then there is another signal. */
+  get recovery(): AbortSignal {
+    return this.#recovery.signal;
   }
 
   /** Resolves with the head of the response, whatever its status; rejects if there is none. */
@@ -81,8 +89,12 @@ export class ClusterConnection {
       sent.setTimeout(silenceMs, () => {
         sent.destroy(new Error(`the API server sent nothing for ${silenceMs / 1_000} s`));
       });
-      sent.once("error", reject);
+      sent.once("error", (error) => {
+        this.#isUnreachable ||= signal?.aborted !== true;
+        reject(error);
+      });
       sent.once("response", (response) => {
+        this.#recover();
         resolve({ status: response.statusCode ?? 0, headers: response.headers, body: response });
       });
       sent.end(text);
@@ -93,6 +105,13 @@ export class ClusterConnection {
   async requestJson(request: ApiRequest): Promise<ApiJsonResponse> {
     const { status, headers, body } = await this.request(request);
     return { status, headers, json: parseJson(await readText(body)) };
+  }
+
+  #recover(): void {
+    if (!this.#isUnreachable) return;
+    this.#isUnreachable = false;
+    this.#recovery.abort();
+    this.#recovery = new AbortController();
   }
 
   /** Closes idle connections; callers abort their requests in progress. */

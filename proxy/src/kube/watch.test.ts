@@ -13,6 +13,7 @@ import { type ObjectWatch, watchObjects } from "./watch.ts";
 
 interface Watching {
   readonly server: ScriptedApiServer;
+  readonly connection: ClusterConnection;
   readonly clock: FakeClock;
   readonly watch: ObjectWatch<KubeObject>;
   readonly names: () => readonly string[];
@@ -45,7 +46,7 @@ async function watching(
     watch.close();
     connection.close();
   });
-  return { server, clock, watch, names: () => [...watch.objects.keys()] };
+  return { server, connection, clock, watch, names: () => [...watch.objects.keys()] };
 }
 
 /** Responds to the first list with `items` and opens the watch that follows. */
@@ -199,6 +200,24 @@ describe("objects", () => {
     expect(watch.objects.get("default/a")).toMatchObject({ data: { x: "restored" } });
   });
 
+  test("are listed as soon as the API server responds to another request again, once until that succeeds", async () => {
+    const { server, clock, connection, stream, names } = await synced();
+    stream.end();
+    (await nextOf(server, clock)).cut();
+    for (let failed = 0; failed < 5; failed++) (await nextOf(server, clock)).cut();
+    await respondToOther(server, connection);
+    const list = await server.next();
+    list.respond(500, { message: "no storage" });
+    (await nextOf(server, clock)).cut();
+    await settle();
+    await respondToOther(server, connection);
+    await settle();
+    expect(server.waiting).toBe(0);
+    (await nextOf(server, clock)).respond(200, listOf(11, [configMap("b", 11)]));
+    (await nextOf(server, clock)).open();
+    expect(names()).toEqual(["default/b"]);
+  });
+
   test("may be out of date while requests fail", async () => {
     const { server, clock, stream, watch } = await synced();
     expect(watch.isFailing).toBe(false);
@@ -230,6 +249,15 @@ async function respondToCheck(server: ScriptedApiServer, clock: FakeClock, versi
   const check = await nextOf(server, clock);
   expect([check.isWatch, check.url.searchParams.get("limit")]).toEqual([false, "1"]);
   check.respond(200, listOf(version, [configMap("a", 1)], "more"));
+}
+
+/** Sends a request that is not of the watch. */
+async function respondToOther(server: ScriptedApiServer, connection: ClusterConnection): Promise<void> {
+  const response = connection.requestJson({ path: "/version" });
+  const call = await server.next();
+  expect(call.url.pathname).toBe("/version");
+  call.respond(200, {});
+  await response;
 }
 
 const restored = { ...configMap("a", 1), data: { x: "restored" } };

@@ -145,6 +145,10 @@ class Reflector<T> implements ObjectWatch<T> {
   #hasChanges = false;
   #missingCount = 0;
   readonly #quota: WatchQuotaMember | undefined;
+  /** Whether the last attempt had no response. */
+  #isUnreachable = false;
+  /** Whether a wait has ended early since the last success. */
+  #hasResumed = false;
 
   constructor(options: WatchOptions<T>) {
     this.#options = options;
@@ -164,15 +168,29 @@ class Reflector<T> implements ObjectWatch<T> {
   async run(): Promise<void> {
     const { signal } = this.#ended;
     while (!signal.aborted) {
+      const { recovery } = this.#options.connection;
       const waitMs = await this.#attempt();
-      if (waitMs > 0) await pause(this.#options.clock, waitMs, signal);
+      if (waitMs > 0) await this.#waitFor(waitMs, recovery);
     }
+  }
+
+  /**
+   * Waits before the next attempt. Without a response to the last one, the wait ends when the API server responds to
+   * another request, so that no kind is out of date for longer than the others. It does so once until an attempt
+   * succeeds: a kind whose responses always fail must not be requested at the rate of all other requests.
+   */
+  async #waitFor(waitMs: number, recovery: AbortSignal): Promise<void> {
+    const { signal } = this.#ended;
+    const canResume = this.#isUnreachable && !this.#hasResumed;
+    await pause(this.#options.clock, waitMs, canResume ? AbortSignal.any([signal, recovery]) : signal);
+    this.#hasResumed ||= canResume && recovery.aborted;
   }
 
   /** Lists if necessary, and watches until the watch ends. Returns the delay before the next attempt, in ms. */
   async #attempt(): Promise<number> {
     const { clock, log } = this.#options;
     const path = this.#currentPath();
+    this.#isUnreachable = false;
     try {
       if (this.#version === undefined) {
         await (this.#quota === undefined ? this.#list(path) : this.#quota.withRequest(() => this.#list(path)));
@@ -186,16 +204,22 @@ class Reflector<T> implements ObjectWatch<T> {
       if (this.#quota === undefined) await this.#watch(path);
       else if (!(await this.#quota.withWatch(() => this.#watch(path)))) return this.#pollDelayMs(this.#quota.pollMs);
       if (clock.monotonicMs() - startMs < shortWatchMs) return this.#backoff.next();
-      this.#backoff.reset();
+      this.#succeed();
       return 0;
     } catch (error) {
       if (this.#ended.signal.aborted) return 0;
       this.#isInterrupted = true;
+      this.#isUnreachable = !(error instanceof ApiFailure || error instanceof OlderState);
       this.isFailing = !(error instanceof ApiFailure && (error.status === 404 || error.status === 410));
       const waitMs = await this.#delayAfterFailure(error);
       log.debug({ path, err: error, waitMs }, "watch failed; trying again");
       return waitMs;
     }
+  }
+
+  #succeed(): void {
+    this.#backoff.reset();
+    this.#hasResumed = false;
   }
 
   /** Returns the delay before the next list, if all watches of the quota are in use. */
@@ -434,7 +458,7 @@ class Reflector<T> implements ObjectWatch<T> {
     const { type, object } = event;
     if (type === "ERROR") throw failureOfEvent(object);
     // The server has sent an event, so the connection works.
-    this.#backoff.reset();
+    this.#succeed();
     const version = versionOf(object);
     if (version !== undefined) {
       this.#reach(version);
