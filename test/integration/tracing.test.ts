@@ -38,12 +38,7 @@ function recordedTracing(options: TracingOptions = {}) {
   const { propagators = ["tracecontext", "baggage"], semconvOptIn = [] } = options;
   const spans: FinishedSpan[] = [];
   const sink = { add: (ended: readonly FinishedSpan[]) => void spans.push(...ended), close: () => Promise.resolve() };
-  const sample = samplerOf(
-    sampler,
-    ignoresCallers,
-    () => false,
-    () => 0.9,
-  );
+  const sample = samplerOf(sampler, ignoresCallers, () => 0.9);
   const opened = { propagation: new Propagation(propagators), sample, sink, semconvOptIn };
   return { spans, tracing: new RequestTracing(new FakeClock(), opened, always, 1) };
 }

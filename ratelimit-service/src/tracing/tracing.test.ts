@@ -25,12 +25,7 @@ const request: RateLimitRequest = { domain: "chat", hitsAddend: 2, descriptors: 
 function serviceWith(apply: CounterStore["apply"], ratio = 1) {
   const spans: FinishedSpan[] = [];
   const sink = { add: (ended: readonly FinishedSpan[]) => void spans.push(...ended), close: () => Promise.resolve() };
-  const sample = samplerOf(
-    { isParentBased: true, ratio },
-    false,
-    () => false,
-    () => 0,
-  );
+  const sample = samplerOf({ isParentBased: true, ratio }, false, () => 0);
   const propagation = new Propagation(["tracecontext"]);
   const tracing = new ServiceTracing({ propagation, sample, sink, semconvOptIn: [] }, new FakeClock(), {
     exported: 0,

@@ -27,12 +27,12 @@ export interface TracedProgram {
 
 /** Loads the exporter, and opens it. */
 export async function openTracing(settings: TracingSettings, program: TracedProgram): Promise<Tracing> {
-  const { openSpanExporter, ratioOfTraceIds } = await import("./span-exporter.ts");
+  const { openSpanExporter } = await import("./span-exporter.ts");
   const { ignoresCallers = false, random, observer, name, version } = program;
   const { sampler, propagators, semconvOptIn } = settings;
   return {
     propagation: new Propagation(propagators),
-    sample: samplerOf(sampler, ignoresCallers, ratioOfTraceIds(sampler.ratio), random),
+    sample: samplerOf(sampler, ignoresCallers, random),
     sink: await openSpanExporter(settings, { name, version }, observer),
     semconvOptIn,
   };

@@ -1,6 +1,4 @@
 /** Exports spans by OTLP. Only processes that export traces load this module (`open-tracing.ts`). */
-import { ROOT_CONTEXT } from "@opentelemetry/api";
-import { SamplingDecision, TraceIdRatioBasedSampler } from "@opentelemetry/sdk-trace";
 import { reportDiagnostics } from "../otlp/diagnostics.ts";
 import { ExportQueue } from "../otlp/export-queue.ts";
 import { messagesOfScope, type Scope } from "../otlp/otlp-fields.ts";
@@ -23,10 +21,4 @@ export async function openSpanExporter(
   const sender = await openOtlpSender({ signal: "spans", protocol, timeoutMs: batch.exportTimeoutMs, onRejected });
   const items = { write: writeSpan, messageOf: messagesOfScope({ resource, scope }) };
   return new ExportQueue({ batch, items, sender, clock: systemClock, observer });
-}
-
-/** Returns a function that says for a ratio whether it includes a trace. */
-export function ratioOfTraceIds(ratio: number): (traceId: string) => boolean {
-  const sampler = new TraceIdRatioBasedSampler(ratio);
-  return (traceId) => sampler.shouldSample(ROOT_CONTEXT, traceId).decision === SamplingDecision.RECORD_AND_SAMPLED;
 }

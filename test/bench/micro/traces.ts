@@ -14,7 +14,6 @@ import type { RequestRecord } from "../../../proxy/src/telemetry/request-record.
 import { ExportQueue } from "../../../runtime/src/otlp/export-queue.ts";
 import { messagesOfScope } from "../../../runtime/src/otlp/otlp-fields.ts";
 import { writeSpan } from "../../../runtime/src/tracing/otlp-spans.ts";
-import { ratioOfTraceIds } from "../../../runtime/src/tracing/span-exporter.ts";
 
 const rounds = 400;
 const requestsOfRound = 2_000;
@@ -43,7 +42,7 @@ function tracingOf(ratio: number): RequestTracing {
   const resource = { "service.name": "gateway-proxy" };
   const messageOf = messagesOfScope({ resource, scope: { name: "gateway-proxy", version: "1" } });
   const sink = new ExportQueue({ batch, items: { write: writeSpan, messageOf }, sender, clock: systemClock, observer });
-  const sample = samplerOf({ isParentBased: true, ratio }, false, ratioOfTraceIds(ratio), Math.random);
+  const sample = samplerOf({ isParentBased: true, ratio }, false, Math.random);
   const propagation = new Propagation(["tracecontext", "baggage"]);
   return new RequestTracing(systemClock, { propagation, sample, sink, semconvOptIn: [] }, "none", 1);
 }
