@@ -159,7 +159,7 @@ const homes = {
   memcache: ["ratelimit-service/src/store/"],
   "@kubernetes/client-node": ["proxy/src/kube/", "proxyctl/src/kube/"],
   // Only processes that export traces or metrics load it.
-  "@opentelemetry/.+": ["runtime/src/tracing/", "runtime/src/otlp/"],
+  "@opentelemetry/.+": ["runtime/src/otlp/"],
 };
 
 /** Test code may import everything. Other code must not import test code. */
