@@ -39,6 +39,24 @@ describe("coalesce()", () => {
     expect(runs()).toBe(1);
   });
 
+  test("acts sooner for an event with a shorter quiet time", () => {
+    const { clock, coalescer, runs } = setup();
+    coalescer.trigger(5);
+    clock.advance(5);
+    expect(runs()).toBe(1);
+  });
+
+  test("does not act for an event with a shorter quiet time while another one needs a longer one", () => {
+    const { clock, coalescer, runs } = setup();
+    coalescer.trigger();
+    clock.advance(10);
+    coalescer.trigger(5);
+    clock.advance(39);
+    expect(runs()).toBe(0);
+    clock.advance(1);
+    expect(runs()).toBe(1);
+  });
+
   test("acts in the middle of a burst that does not end", () => {
     const { clock, coalescer, runs } = setup();
     for (let elapsedMs = 0; elapsedMs < 200; elapsedMs += 40) {

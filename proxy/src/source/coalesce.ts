@@ -27,8 +27,12 @@ const maxRetryMs = 30_000;
 
 /** Runs the action after bursts of events. */
 export interface Coalescer {
-  /** Requests the action. A call during the action requests another run after it. */
-  trigger(): void;
+  /**
+   * Requests the action. A call during the action requests another run after it.
+   *
+   * @param quietMs as in the options, for this event: the latest of the times that the events of a burst set counts.
+   */
+  trigger(quietMs?: number): void;
   /** Cancels requested runs, and resolves when a running action has ended. No action starts afterwards. */
   close(): Promise<void>;
 }
@@ -37,16 +41,18 @@ export interface Coalescer {
 export function coalesce({ clock, quietMs, maxMs, action, onFailure }: CoalesceOptions): Coalescer {
   let timer: Timer | undefined;
   let firstMs: number | undefined;
+  let quietUntilMs = 0;
   let running: Promise<void> | undefined;
   let isClosed = false;
   let failures = 0;
   let retry: Timer | undefined;
 
-  function startTimer(): void {
+  function startTimer(eventQuietMs = quietMs): void {
     const now = clock.monotonicMs();
     firstMs ??= now;
+    quietUntilMs = Math.max(quietUntilMs, now + eventQuietMs);
     timer?.cancel();
-    timer = clock.setTimer(Math.max(0, Math.min(quietMs, firstMs + maxMs - now)), run);
+    timer = clock.setTimer(Math.max(0, Math.min(quietUntilMs, firstMs + maxMs) - now), run);
   }
 
   function run(): void {
@@ -55,6 +61,7 @@ export function coalesce({ clock, quietMs, maxMs, action, onFailure }: CoalesceO
     // action.
     if (running !== undefined) return;
     firstMs = undefined;
+    quietUntilMs = 0;
     retry?.cancel();
     running = attempt().finally(() => {
       running = undefined;
@@ -70,13 +77,13 @@ export function coalesce({ clock, quietMs, maxMs, action, onFailure }: CoalesceO
       const retryMs = Math.min(maxRetryMs, firstRetryMs * 2 ** Math.min(failures, 16));
       failures++;
       onFailure(error, retryMs);
-      if (!isClosed) retry = clock.setTimer(retryMs, startTimer);
+      if (!isClosed) retry = clock.setTimer(retryMs, () => startTimer());
     }
   }
 
   return {
-    trigger() {
-      if (!isClosed) startTimer();
+    trigger(eventQuietMs) {
+      if (!isClosed) startTimer(eventQuietMs);
     },
     async close() {
       isClosed = true;

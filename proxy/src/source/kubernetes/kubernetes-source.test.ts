@@ -103,6 +103,8 @@ function object(apiVersion: string, kind: string, name: string, parts: object) {
 }
 
 const service = (name: string, port = 80) => object("v1", "Service", name, { spec: { ports: [{ port }] } });
+const endpointSlice = (name: string) =>
+  object("discovery.k8s.io/v1", "EndpointSlice", name, { addressType: "IPv4", endpoints: [], ports: [] });
 const secret = (name: string) => object("v1", "Secret", name, { stringData: { apiKey: "k" } });
 const llm = (secretName: string, model?: string) => {
   const ai = { provider: { openai: { model } }, auth: { secretRef: { name: secretName } } };
@@ -188,6 +190,32 @@ describe("changes", () => {
     expect(namesOf(resources.Service)).toEqual(["a", "b"]);
     expect(resources.Service[0]?.spec.ports[0]?.port).toBe(81);
     expect(published).toHaveLength(2);
+  });
+
+  test("of endpoints are published sooner, if nothing else has changed for 250 ms", async () => {
+    const { clock, published, send, publishedTimes } = await sourcing();
+    await publishedTimes(1);
+    const add = async (collection: string, added: object): Promise<void> => {
+      await send(collection, event("ADDED", added));
+      await settle();
+    };
+    const isPublishedAfter = async (ms: number): Promise<void> => {
+      const before = published.length;
+      clock.advance(ms - 1);
+      await settle();
+      expect(published).toHaveLength(before);
+      clock.advance(1);
+      await vi.waitFor(() => expect(published).toHaveLength(before + 1));
+    };
+    clock.advance(250);
+    await add("endpointslices", endpointSlice("a"));
+    await isPublishedAfter(5);
+    await add("endpointslices", endpointSlice("b"));
+    await isPublishedAfter(30);
+    clock.advance(250);
+    await add("services", service("a"));
+    await add("endpointslices", endpointSlice("c"));
+    await isPublishedAfter(30);
   });
 
   test("that never end are published after 250 ms all the same", async () => {

@@ -95,9 +95,19 @@ export interface KubernetesSource {
   close(): Promise<void>;
 }
 
-/** As for files: a rollout causes dozens of events. */
-const quietMs = 50;
+/**
+ * Objects that are applied together arrive one after the other, such as a route and the policy that limits it. They are
+ * published together if each follows the one before within this time.
+ */
+const quietMs = 30;
+/** A rollout causes dozens of events. */
 const maxMs = 250;
+
+/**
+ * Endpoints depend on no other object, and requests to a removed one fail until the removal is published. This applies
+ * to the first event after `maxMs` without changes, since those that follow are probably a rollout.
+ */
+const endpointQuietMs = 5;
 
 /**
  * The maximum time for which a Secret that cannot be read yet delays other changes. This includes a forbidden Secret,
@@ -161,6 +171,8 @@ class Source implements KubernetesSource {
   #waitTimer: Timer | undefined;
   /** Set while there is room for objects that may not be read yet. */
   #roomTimer: Timer | undefined;
+  /** When the last changes were published. */
+  #rebuiltMs = 0;
   #isClosed = false;
 
   constructor(options: KubernetesSourceOptions) {
@@ -168,7 +180,7 @@ class Source implements KubernetesSource {
     const onFailure = (error: unknown, retryMs: number) =>
       options.log.error({ err: error, retryMs }, "cannot apply the configuration; the previous one stays in force");
     this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action: () => this.#rebuild(), onFailure });
-    this.#whole = new Map(wholeKinds.map((kind) => [kind, this.#watch(collectionPaths(kind))]));
+    this.#whole = new Map(wholeKinds.map((kind) => [kind, this.#watch(kind, collectionPaths(kind))]));
   }
 
   get failingWatches(): number {
@@ -186,6 +198,7 @@ class Source implements KubernetesSource {
   }
 
   #watch(
+    kind: WholeKind | NamedObject["kind"],
     paths: readonly [string, ...string[]],
     named?: { readonly selector: ObjectSelector } & NamespaceShare,
   ): ResourceWatch {
@@ -205,11 +218,17 @@ class Source implements KubernetesSource {
           ? read(object, before)
           : named.memory.read(object, before, () => read(object, before));
       },
-      onChange: () => this.#changes.trigger(),
+      onChange: () => this.#changes.trigger(this.#quietMsOf(kind)),
     });
   }
 
+  #quietMsOf(kind: WholeKind | NamedObject["kind"]): number {
+    const isFirst = this.#options.clock.monotonicMs() - this.#rebuiltMs >= maxMs;
+    return kind === "EndpointSlice" && isFirst ? endpointQuietMs : quietMs;
+  }
+
   async #rebuild(): Promise<void> {
+    this.#rebuiltMs = this.#options.clock.monotonicMs();
     if (this.#hasEnded() || [...this.#whole.values()].some(({ state }) => state.kind === "starting")) return;
     // The selection runs in steps. This copy keeps it consistent; changes during the selection trigger another run.
     const whole = Array.from(this.#whole, ([kind, { values }]) => ({ kind, ...listedObjects(values) }));
@@ -334,7 +353,7 @@ class Source implements KubernetesSource {
       // The first configuration waits for every object. Later, a namespace with many objects must not delay the others.
       const isNeeded = "labelSelector" in selector || !this.#reopened.has(key);
       const delaysChanges = this.#published === undefined || (share.quota.hasRoom && isNeeded);
-      const watch = this.#watch([namespacedPath(kind, namespace)], { selector, ...share });
+      const watch = this.#watch(kind, [namespacedPath(kind, namespace)], { selector, ...share });
       this.#named.set(key, { watch, namespace, sinceMs: this.#options.clock.monotonicMs(), delaysChanges });
     }
     this.#reopened.clear();
