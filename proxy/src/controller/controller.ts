@@ -226,6 +226,13 @@ export class Controller {
       log.debug({ forbiddenKinds }, "pass skipped: no permission to read Gateways");
       return;
     }
+    // Rights would be given that other objects do not permit any more.
+    if (this.#source.isOutOfDate) {
+      log.debug({}, "pass skipped: some kinds are out of date after an outage of the API server");
+      this.#retry?.cancel();
+      this.#retry = this.#options.clock.setTimer(maxMs, () => this.#changes.trigger());
+      return;
+    }
     // Computed also while another replica leads, because a new leader needs the last valid credentials.
     const plan = await this.#planOf(configuration);
     if (!this.#isLeader) {

@@ -232,6 +232,30 @@ describe("objects", () => {
     await vi.waitFor(() => expect(watch.isFailing).toBe(false));
   });
 
+  test("are out of date from an outage until they are listed, or until the API server has responded with errors", async () => {
+    let changes = 0;
+    const { server, clock, watch } = await watching([path], undefined, () => changes++);
+    const begin = async (): Promise<void> => {
+      (await nextOf(server, clock)).respond(200, listOf(10, []));
+      const stream = await nextOf(server, clock);
+      stream.open();
+      expect(watch.isOutOfDate).toBe(false);
+      stream.end();
+      (await nextOf(server, clock)).cut();
+      await vi.waitFor(() => expect(watch.isOutOfDate).toBe(true));
+    };
+    await begin();
+    await begin();
+    (await nextOf(server, clock)).respond(503, { message: "starting" });
+    (await nextOf(server, clock)).respond(503, { message: "starting" });
+    const third = await nextOf(server, clock);
+    expect(watch.isOutOfDate).toBe(true);
+    const before = changes;
+    third.respond(503, { message: "starting" });
+    await vi.waitFor(() => expect(watch.isOutOfDate).toBe(false));
+    expect(changes).toBe(before + 1);
+  });
+
   test("are parsed again only where their version changed", async () => {
     const { server, clock, stream, watch } = await synced([configMap("a", 1), configMap("b", 2)]);
     const before = new Map(watch.objects);

@@ -68,6 +68,11 @@ export interface ObjectWatch<T> {
    * is no failure.
    */
   readonly isFailing: boolean;
+  /**
+   * Whether the API server could not be reached, and has neither sent the current objects since nor responded several
+   * times that it cannot. `onChange` is called when this ends.
+   */
+  readonly isOutOfDate: boolean;
   /** Stops the watch; `onChange` is not called afterwards. */
   close(): void;
 }
@@ -87,6 +92,9 @@ const slowRetryMs = 10_000;
  * kinds.
  */
 const missingLimit = 3;
+
+/** Error responses after which a kind does not count as out of date any more, since the API server cannot serve it. */
+const errorLimit = 3;
 
 /** A warning is logged for this response with 429 of a series, since a busy API server usually recovers before. */
 const busyLimit = 4;
@@ -132,6 +140,9 @@ class Reflector<T> implements ObjectWatch<T> {
   #values: readonly T[] | undefined;
   state: WatchState = { kind: "starting" };
   isFailing = false;
+  isOutOfDate = false;
+  /** Since the API server could not be reached. */
+  #errorResponses = 0;
   /** The resource version from which to watch; undefined if the objects must be listed first. */
   #version: string | undefined;
   /** The newest known version; undefined if the next state of the API server may be older. */
@@ -210,11 +221,23 @@ class Reflector<T> implements ObjectWatch<T> {
       if (this.#ended.signal.aborted) return 0;
       this.#isInterrupted = true;
       this.#isUnreachable = !(error instanceof ApiFailure || error instanceof OlderState);
+      if (error instanceof ApiFailure) this.#countError(error);
       this.isFailing = !(error instanceof ApiFailure && (error.status === 404 || error.status === 410));
       const waitMs = await this.#delayAfterFailure(error);
       log.debug({ path, err: error, waitMs }, "watch failed; trying again");
       return waitMs;
     }
+  }
+
+  #countError({ status }: ApiFailure): void {
+    const isUnknown = status === 404 || this.state.kind !== "synced";
+    if (isUnknown || ++this.#errorResponses === errorLimit) this.#endOutage();
+  }
+
+  #endOutage(): void {
+    if (!this.isOutOfDate) return;
+    this.isOutOfDate = false;
+    if (!this.#ended.signal.aborted) this.#options.onChange();
   }
 
   #succeed(): void {
@@ -315,11 +338,12 @@ class Reflector<T> implements ObjectWatch<T> {
     let next: string | undefined;
     let version = "";
     do {
-      const { status, headers, body } = await connection.request({
+      const request = connection.request({
         path,
         query: { ...selector, ...(!this.#listsWhole && { limit: pageSize }), continue: next },
         signal: this.#ended.signal,
       });
+      const { status, headers, body } = await this.#reached(request);
       if (status !== 200) {
         this.#listsWhole ||= status === 410 && next !== undefined;
         throw failureOfResponse(status, headers, parseJson(await readText(body)));
@@ -336,6 +360,7 @@ class Reflector<T> implements ObjectWatch<T> {
     this.#version = version;
     this.#missingCount = 0;
     this.isFailing = false;
+    this.#endOutage();
     this.#options.log.debug({ path, objects: listed.size, removed: removed.length, version }, "listed");
     const isChanged = this.state.kind !== "synced" || this.#hasChanges || removed.length > 0;
     this.#hasChanges = false;
@@ -373,6 +398,8 @@ class Reflector<T> implements ObjectWatch<T> {
   #reached<Response>(response: Promise<Response>): Promise<Response> {
     return response.catch((error: unknown) => {
       this.#forgetVersions();
+      this.isOutOfDate = true;
+      this.#errorResponses = 0;
       throw error;
     });
   }

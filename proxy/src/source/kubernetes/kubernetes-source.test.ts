@@ -37,7 +37,7 @@ async function sourcing(handlers: Readonly<Record<string, Handler>> = {}) {
   const clock = new FakeClock();
   const connection = new ClusterConnection(server.cluster);
   const published: KubernetesConfiguration[] = [];
-  const responses = { ...handlers };
+  const responses: Record<string, Handler> = { ...handlers };
   const lists: string[] = [];
   const watches = new Map<string, ApiCall>();
   const source = openKubernetesSource({
@@ -92,7 +92,7 @@ async function sourcing(handlers: Readonly<Record<string, Handler>> = {}) {
     if (last === undefined) throw new Error("nothing was published");
     return last;
   };
-  return { clock, published, responses, lists, watches, quieten, send, publishedTimes };
+  return { source, clock, published, responses, lists, watches, quieten, send, publishedTimes };
 }
 
 let version = 1;
@@ -237,6 +237,50 @@ describe("changes", () => {
     await quieten();
     await quieten();
     expect(published).toHaveLength(1);
+  });
+});
+
+describe("after an outage of the API server, changes", () => {
+  /** Ends an outage after which the Services have changed, and the request for the endpoints has no response yet. */
+  async function servicesBack() {
+    const held: ApiCall[] = [];
+    const all = await sourcing();
+    const { watches, responses, lists, quieten, publishedTimes } = all;
+    await publishedTimes(1);
+    for (const [collection, watch] of watches) {
+      responses[collection] = (call) => call.cut();
+      watch.cut();
+    }
+    await quieten(1_000);
+    await quieten(1_000);
+    for (const collection of watches.keys()) responses[collection] = listing([]);
+    responses["services"] = listing([service("a")]);
+    responses["endpointslices"] = (call) => void held.push(call);
+    const before = lists.length;
+    await vi.waitFor(async () => {
+      await quieten(1_000);
+      expect(lists.length).toBeGreaterThan(before);
+    });
+    // All kinds are listed without a further wait.
+    await vi.waitFor(() => expect(held).toHaveLength(1));
+    return { ...all, list: held[0] };
+  }
+
+  test("wait until all kinds are current", async () => {
+    const { published, list, quieten, publishedTimes, source } = await servicesBack();
+    for (let step = 0; step < 4; step++) await quieten();
+    expect([published.length, source.isOutOfDate]).toEqual([1, true]);
+    list?.respond(200, { kind: "List", metadata: { resourceVersion: "9" }, items: [endpointSlice("b")] });
+    const { resources } = await publishedTimes(2);
+    expect([namesOf(resources.Service), namesOf(resources.EndpointSlice)]).toEqual([["a"], ["b"]]);
+    expect([published.length, source.isOutOfDate]).toEqual([2, false]);
+  });
+
+  test("wait for 3 s at most", async () => {
+    const { publishedTimes, source, quieten } = await servicesBack();
+    await quieten(3_000);
+    expect(namesOf((await publishedTimes(2)).resources.Service)).toEqual(["a"]);
+    expect(source.isOutOfDate).toBe(false);
   });
 });
 

@@ -92,6 +92,11 @@ export interface SecretSelection {
 export interface KubernetesSource {
   /** The number of watches whose last request failed. Their objects may be out of date. */
   readonly failingWatches: number;
+  /**
+   * Whether changes wait, since only some kinds are current again after the API server could not be reached. What
+   * depends on several kinds must wait, too.
+   */
+  readonly isOutOfDate: boolean;
   close(): Promise<void>;
 }
 
@@ -114,6 +119,12 @@ const endpointQuietMs = 5;
  * because the controller may grant the role for a new reference a moment later.
  */
 const namedWaitMs = 3_000;
+
+/**
+ * The maximum time for which changes wait for kinds that are out of date, after an outage of the API server. Otherwise
+ * a route that was created meanwhile would be served before its policy is known.
+ */
+const outOfDateWaitMs = 3_000;
 
 /**
  * The minimum time between two reads of what had no room in a namespace. Each reads all objects of a selection again,
@@ -169,6 +180,8 @@ class Source implements KubernetesSource {
   /** The time at which a change started to wait for objects that are not read yet. */
   #waitingSinceMs: number | undefined;
   #waitTimer: Timer | undefined;
+  /** The time at which a change started to wait for kinds that are out of date; undefined while there are none. */
+  #outOfDateSinceMs: number | undefined;
   /** Set while there is room for objects that may not be read yet. */
   #roomTimer: Timer | undefined;
   /** When the last changes were published. */
@@ -243,7 +256,7 @@ class Source implements KubernetesSource {
     if (this.#hasEnded()) return;
     this.#countMemory();
     this.#watchNamed(named, selections);
-    if (this.#waitsForNamed()) {
+    if (this.#waitsForNamed() || this.#waitsForCurrent()) {
       this.#publishGrants(selected);
       return;
     }
@@ -379,6 +392,25 @@ class Source implements KubernetesSource {
     const leftMs = Math.min(latest, this.#waitingSinceMs + namedWaitMs) - now;
     if (leftMs <= 0) return false;
     this.#waitTimer = clock.setTimer(leftMs, () => this.#changes.trigger());
+    return true;
+  }
+
+  get isOutOfDate(): boolean {
+    const isWaiting = [...this.#whole.values()].some((watch) => watch.isOutOfDate);
+    const sinceMs = this.#outOfDateSinceMs ?? Number.POSITIVE_INFINITY;
+    return isWaiting && this.#options.clock.monotonicMs() - sinceMs < outOfDateWaitMs;
+  }
+
+  /** Whether to wait for kinds that are out of date. The time begins when the first one is current again. */
+  #waitsForCurrent(): boolean {
+    const { clock } = this.#options;
+    const watches = [...this.#whole.values()];
+    const outOfDate = watches.filter((watch) => watch.isOutOfDate).length;
+    if (outOfDate === 0 || outOfDate === watches.length) this.#outOfDateSinceMs = undefined;
+    else this.#outOfDateSinceMs ??= clock.monotonicMs();
+    if (!this.isOutOfDate) return false;
+    const leftMs = (this.#outOfDateSinceMs ?? 0) + outOfDateWaitMs - clock.monotonicMs();
+    if (this.#outOfDateSinceMs !== undefined) this.#waitTimer = clock.setTimer(leftMs, () => this.#changes.trigger());
     return true;
   }
 
