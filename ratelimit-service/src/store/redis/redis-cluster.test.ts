@@ -59,7 +59,7 @@ describeWith(["redis-server"], "counters in a Redis Cluster of three", (program)
   });
 
   test("a node that hangs takes its own keys away and no others, until it goes on", async () => {
-    const store = await openStore(200);
+    const store = await openStore(1_000);
     const keys = Array.from({ length: 30 }, (_, i) => `hang_${i}`);
     await Promise.all(keys.map(async (key) => store.apply([step(key, 1)])));
     nodes[1]?.pause();
