@@ -82,6 +82,19 @@ describe("a set of resources", () => {
   });
 });
 
+test("of many sets that come while one is applied, only the last is applied after it", async () => {
+  const { configuration, serve, onTaken } = configuring();
+  const { promise, resolve } = Promise.withResolvers<BindFailure[]>();
+  serve.mockImplementationOnce(() => promise);
+  const first = configuration.apply(gateway(80));
+  await vi.waitFor(() => expect(serve).toHaveBeenCalledTimes(1));
+  const others = Array.from({ length: 100 }, (_, at) => configuration.apply(gateway(81 + at)));
+  resolve([]);
+  await Promise.all([first, ...others]);
+  expect(serve.mock.calls.map(([{ frame }]) => frame.binds.map(({ port }) => port))).toEqual([[80], [180]]);
+  expect(onTaken).toHaveBeenCalledTimes(2);
+});
+
 test("the state for operators is that of the last translation while it is not served yet", async () => {
   const { configuration, serve } = configuring();
   const { promise, resolve } = Promise.withResolvers<BindFailure[]>();

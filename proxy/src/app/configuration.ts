@@ -134,15 +134,31 @@ export class Configuration {
   #retry: Timer | undefined;
   #isClosed = false;
   #lastAction: Promise<unknown> = Promise.resolve();
+  /** The set that is applied next, and its result; undefined if none waits. */
+  #waiting: { sourced: SourcedResources; readonly applied: Promise<Applied> } | undefined;
 
   constructor(options: ConfigurationOptions) {
     this.#options = options;
     this.#backoff = new Backoff({ random: options.random });
   }
 
-  /** Applies a set of resources. Sets are applied in the order of the calls. Resolves when this one is in use. */
+  /**
+   * Applies a set of resources after the one that is being applied. A set that still waits is replaced, so that a
+   * process that is slower than the changes is one set behind, whatever their number. Resolves when this one, or one
+   * that has replaced it, is in use.
+   */
   apply(sourced: SourcedResources): Promise<Applied> {
-    return this.#enqueue(() => this.#apply(sourced));
+    if (this.#waiting !== undefined) {
+      this.#waiting.sourced = sourced;
+      return this.#waiting.applied;
+    }
+    const applied = this.#enqueue(() => {
+      const newest = this.#waiting?.sourced ?? sourced;
+      this.#waiting = undefined;
+      return this.#apply(newest);
+    });
+    this.#waiting = { sourced, applied };
+    return applied;
   }
 
   /** Opens the binds that a worker does not listen on any more; retries on failure. */
