@@ -19,10 +19,20 @@ export interface ObjectApiServer {
   remove(collection: string, object: KubeObject): void;
   /** Ends the watches of this collection, and from then on responds with 500 to requests for it. */
   fail(collection: string): void;
-  /** Does not respond to writes of this collection from now on. */
-  hold(collection: string): void;
+  /** Neither executes writes of this collection nor responds to them until they are released. */
+  hold(collection: string): HeldWrites;
+  /** The objects that requests have written, as `COLLECTION NAMESPACE/NAME`, in the order of the writes. */
+  readonly written: readonly string[];
   /** The current object, with the status that was written. */
   get(collection: string, namespace: string, name: string): KubeObject | undefined;
+}
+
+/** The writes of a collection that wait. */
+export interface HeldWrites {
+  /** Their number. */
+  readonly waiting: number;
+  /** Executes them, and all later ones. */
+  release(): void;
 }
 
 interface ResourcePath {
@@ -67,7 +77,8 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
   const changes: Change[] = [];
   const watchers = new Set<Watcher>();
   const failing = new Set<string>();
-  const held = new Set<string>();
+  const held = new Map<string, { waiting: number; readonly released: Promise<undefined> }>();
+  const requested: string[] = [];
   /** The remaining objects of paged lists, by the continue token. */
   const pages = new Map<string, readonly KubeObject[]>();
   let version = 1;
@@ -112,6 +123,7 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
   ): readonly [number, KubeObject] {
     const { collection, namespace, isStatus } = target;
     const name = target.name === "" ? nameOf(body) : target.name;
+    requested.push(keyOf(collection, namespace, name));
     const before = objects.get(keyOf(collection, namespace, name));
     if (method === "POST" && before !== undefined) return [409, failure(409)];
     if (method === "DELETE") {
@@ -174,7 +186,11 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
       response.writeHead(500, { "content-type": "application/json" }).end(JSON.stringify(failure(500)));
       return;
     }
-    if (target !== undefined && request.method !== "GET" && held.has(target.collection)) return;
+    const hold = target !== undefined && request.method !== "GET" ? held.get(target.collection) : undefined;
+    if (hold !== undefined) {
+      hold.waiting++;
+      await hold.released;
+    }
     if (target !== undefined && url.searchParams.get("watch") === "1") {
       watch(target, url, response);
       return;
@@ -224,7 +240,21 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
       failing.add(collection);
       for (const { target, response } of watchers) if (target.collection === collection) response.destroy();
     },
-    hold: (collection) => void held.add(collection),
+    hold(collection) {
+      const { promise: released, resolve } = Promise.withResolvers<undefined>();
+      const hold = { waiting: 0, released };
+      held.set(collection, hold);
+      return {
+        get waiting() {
+          return hold.waiting;
+        },
+        release() {
+          held.delete(collection);
+          resolve(undefined);
+        },
+      };
+    },
+    written: requested,
     get: (collection, namespace, name) => objects.get(keyOf(collection, namespace, name)),
   };
 }

@@ -7,12 +7,14 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { Backoff } from "@gatewayproxy/runtime/backoff";
+import { differenceBetween } from "@gatewayproxy/runtime/lists";
 import { runInSlices } from "@gatewayproxy/runtime/steps";
 import { type RejectedResource, renderErrors } from "../api/rejected-resource.ts";
 import { objectCounts } from "../api/resource.ts";
 import { KubeApi } from "../kube/api.ts";
 import type { ClusterConnection } from "../kube/connection.ts";
 import { fieldsOf, textOf } from "../kube/object.ts";
+import { maxPassMs } from "../kube/write-order.ts";
 import { coalesce, type Coalescer } from "../source/coalesce.ts";
 import {
   type KubernetesConfiguration,
@@ -24,6 +26,7 @@ import { contained } from "../translate/containment.ts";
 import { secretSelections } from "../translate/reference/selected-secrets.ts";
 import { ClassFinalizer } from "./class-finalizer.ts";
 import { DefinitionWatch, supportedVersion } from "./definitions.ts";
+import { differsBeyondStatus } from "./desired-change.ts";
 import { LeaderElection } from "./lease.ts";
 import { clusterStatuses, controllerObjects, type Plan, planFor } from "./plan.ts";
 import { type PlanInput, PlanInputs } from "./plan-input.ts";
@@ -73,6 +76,9 @@ const leaseSilenceMs = 4_000;
 const quietMs = 50;
 const maxMs = 250;
 
+/** The minimum time for writes in a pass if changes wait for its end. */
+const urgentPassMs = 500;
+
 /** Statuses wait for the objects of Gateways for this time. Afterwards they are written with what is known. */
 const provisionMs = 250;
 
@@ -102,8 +108,12 @@ export class Controller {
   readonly #loggedCulprits = new Set<string>();
   readonly #backoff: Backoff;
   #retry: Timer | undefined;
-  /** Whether ReferenceGrants changed since the pass began. Then the next pass is urgent, since it changes rights. */
-  #hasNewGrants = false;
+  /** Namespaces whose ReferenceGrants changed since the pass began. The next pass changes rights to their objects. */
+  #newGrants = new Set<string>();
+  /** Whether anything but statuses changed since the pass began. */
+  #hasChanges = false;
+  /** The time that the last plan has taken. */
+  #planMs = 0;
   #isClosed = false;
 
   /** Starts at once. Failed connections are retried without limit. */
@@ -119,16 +129,19 @@ export class Controller {
     const isLeader = () => this.#isLeader;
     const { onWritten } = options;
     const statusLog = logs.logger("controller::status");
-    const hasUrgentChange = () => this.#hasNewGrants;
+    const passMs = () => this.#passMs();
     this.#definitions = new DefinitionWatch({ connection, clock, random, log: statusLog, onChange });
     this.#writer = new StatusWriter({
-      ...{ api, clock, log: statusLog, isLeader, hasUrgentChange, onWritten },
+      ...{ api, clock, log: statusLog, isLeader, passMs, onWritten },
       declared: (kind, status) => this.#definitions.declared(kind, status),
       onBehind: onChange,
     });
     const log = logs.logger("controller::provision");
     this.#finalizer = new ClassFinalizer({ api, log, isLeader });
-    this.#provisioner = new Provisioner({ connection, api, clock, random, log, isLeader, onChange });
+    const hasNewGrants = (namespace: string) => this.#newGrants.has(namespace);
+    this.#provisioner = new Provisioner({
+      ...{ connection, api, clock, random, log, isLeader, onChange, passMs, hasNewGrants },
+    });
     this.#source = openKubernetesSource({
       ...{ connection, clock, random, keepsStatus: true },
       log: logs.logger("controller::source"),
@@ -167,8 +180,12 @@ export class Controller {
 
   #setConfiguration(configuration: KubernetesConfiguration): void {
     const { resources, rejected, kept } = configuration;
-    const before = this.#configuration?.resources.ReferenceGrant ?? [];
-    this.#hasNewGrants ||= !isSameList(before, resources.ReferenceGrant);
+    const before = this.#configuration?.resources;
+    if (before !== undefined) {
+      this.#hasChanges ||= differsBeyondStatus(before, resources);
+      const { removed, added } = differenceBetween(before.ReferenceGrant, resources.ReferenceGrant);
+      for (const { metadata } of [...removed, ...added]) this.#newGrants.add(metadata.namespace);
+    }
     this.#configuration = configuration;
     const log = this.#options.logs.logger("controller::config");
     if (log.isLevelEnabled("debug")) {
@@ -220,7 +237,8 @@ export class Controller {
     const { resources, forbiddenKinds } = configuration;
     const log = this.#options.logs.logger("controller::reconcile");
     const startMs = this.#options.clock.monotonicMs();
-    this.#hasNewGrants = false;
+    this.#newGrants = new Set();
+    this.#hasChanges = false;
     // If Gateways cannot be read, the pass would delete the objects of all of them.
     if (forbiddenKinds.some((kind) => kind === "GatewayClass" || kind === "Gateway")) {
       log.debug({ forbiddenKinds }, "pass skipped: no permission to read Gateways");
@@ -235,6 +253,7 @@ export class Controller {
     }
     // Computed also while another replica leads, because a new leader needs the last valid credentials.
     const plan = await this.#planOf(configuration);
+    this.#planMs = this.#options.clock.monotonicMs() - startMs;
     if (!this.#isLeader) {
       log.debug({}, "pass skipped: another replica leads");
       return;
@@ -293,16 +312,21 @@ export class Controller {
     return await this.#writer.write(statuses, currentObjects(resources, rejected));
   }
 
+  /**
+   * Returns the maximum time for statuses, and for objects of Gateways, in the pass in progress. If a change waits for
+   * its end, it is short, but not shorter than a plan takes, so that changes without end leave half of the time to
+   * writes. A new grant waits for 0.5 s at most.
+   */
+  #passMs(): number {
+    if (this.#newGrants.size > 0) return urgentPassMs;
+    return this.#hasChanges ? Math.min(maxPassMs, Math.max(urgentPassMs, this.#planMs)) : maxPassMs;
+  }
+
   /** Schedules another pass, after 2 s at first and up to 10 s after repeated failures. */
   #retryLater(): void {
     const waitMs = Math.max(retryMs, this.#backoff.next());
     this.#retry = this.#options.clock.setTimer(waitMs, () => this.#changes.trigger());
   }
-}
-
-/** Whether two lists have the same items in the same order. Unchanged objects of the cluster are identical values. */
-function isSameList(a: readonly object[], b: readonly object[]): boolean {
-  return a.length === b.length && a.every((item, index) => item === b[index]);
 }
 
 /** Whether a promise settles before the time is over. */

@@ -6,6 +6,12 @@
 /** The number of concurrent writes. The API server's priority and fairness would queue more. */
 const concurrency = 8;
 
+/**
+ * The maximum time of one pass. A namespace can have thousands of objects, and changes of other objects are not applied
+ * before the pass ends.
+ */
+export const maxPassMs = 4_000;
+
 /** Orders items of several lists by turns: the first of each list, then the second of each, and so on. */
 export function inTurns<T>(lists: Iterable<readonly T[]>): readonly T[] {
   const numbered = Array.from(lists, (list) => list.map((item, turn) => ({ item, turn }))).flat();

@@ -17,7 +17,7 @@ import { routeLists } from "../api/status.ts";
 import { type KubeApi, resourcePath, type ResourceType } from "../kube/api.ts";
 import { ApiFailure } from "../kube/api-failure.ts";
 import { fieldsOf, type KubeObject } from "../kube/object.ts";
-import { inParallel, inTurns } from "../kube/write-order.ts";
+import { inParallel, inTurns, maxPassMs } from "../kube/write-order.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
 import { desiredOwnStatus, type OwnStatus, policyAncestors, routeParents, type SharedList } from "./desired-status.ts";
 import { noStatus, policyEntries, routeEntries, sharedPatch, type SharedStatus } from "./shared-status.ts";
@@ -39,21 +39,9 @@ export interface StatusWriterOptions {
   readonly onBehind?: () => void;
   /** Returns the fields of a status that the definition of its kind declares; absent: all fields are declared. */
   readonly declared?: (kind: keyof typeof types, status: KubeObject) => KubeObject;
-  /** Whether an urgent change waits for the end of this pass, such as a withdrawn permission. */
-  readonly hasUrgentChange?: () => boolean;
+  /** The maximum time of the pass in progress, called before each write; absent: `maxPassMs`. */
+  readonly passMs?: () => number;
 }
-
-/**
- * The maximum time of one pass. A namespace can have thousands of objects, and changes of other objects are not applied
- * before the pass ends.
- */
-const passMs = 4_000;
-
-/**
- * The maximum time if `hasUrgentChange` is true. It is not 0, so that statuses are written even if that is always the
- * case.
- */
-const urgentPassMs = 500;
 
 /** Objects in a step whose status is known to be up to date. */
 const knownPerStep = 64;
@@ -127,9 +115,9 @@ export class StatusWriter {
   async write(statuses: ClusterStatuses, current: CurrentObjects): Promise<boolean> {
     const tasks = await runInSlices(this.#tasks(statuses, current));
     this.#retain(current);
-    const { isLeader, clock, onBehind, hasUrgentChange } = this.#options;
+    const { isLeader, clock, onBehind, passMs = () => maxPassMs } = this.#options;
     const startMs = clock.monotonicMs();
-    const hasTime = () => clock.monotonicMs() - startMs < (hasUrgentChange?.() === true ? urgentPassMs : passMs);
+    const hasTime = () => clock.monotonicMs() - startMs < passMs();
     // Objects that failed before come last, so that they do not delay the others.
     const ordered = [false, true].flatMap((isFailing) =>
       inTurns(

@@ -18,7 +18,7 @@ import type { ClusterConnection } from "../../kube/connection.ts";
 import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
 import { RepairLimit } from "../../kube/repair-limit.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
-import { inParallel, inTurns } from "../../kube/write-order.ts";
+import { inParallel, inTurns, maxPassMs } from "../../kube/write-order.ts";
 import { gatewayNamespaceLabel, labelOf, managedBy, managedByLabel, ownerOf } from "./names.ts";
 import {
   appliedFields,
@@ -34,7 +34,7 @@ import {
 } from "./owned-object.ts";
 import { accountUidIn, uidOf, withAccountUid } from "./account-uid.ts";
 import { keptPart } from "./kept-part.ts";
-import { narrowedRole, objectsReadBy } from "./roles.ts";
+import { narrowedRole, objectsReadBy, withoutNewRights } from "./roles.ts";
 import { retainedReplicas, replicasManager } from "./replicas.ts";
 import { accountNameIn, isComplete, isWorkload, withReplicasOf, withUnchangeable } from "./workload-change.ts";
 
@@ -52,6 +52,13 @@ export interface ProvisionerOptions {
   readonly log: Logger;
   /** Called before each change, because a replica that is not the leader any more must not make changes. */
   readonly isLeader: () => boolean;
+  /** The maximum time of the pass in progress, called before each object; absent: `maxPassMs`. */
+  readonly passMs?: () => number;
+  /**
+   * Whether ReferenceGrants of a namespace have changed since the objects were planned. Then nothing gets rights to
+   * more objects of this namespace before the next pass. Default: none have changed.
+   */
+  readonly hasNewGrants?: (namespace: string) => boolean;
   /** Called when an owned object, or the state of a watch, has changed. */
   readonly onChange: () => void;
 }
@@ -217,21 +224,40 @@ export class Provisioner {
     const lanes = Array.from(batches.values(), (own) => [
       ...Map.groupBy(this.#shareOf(own), ({ object }) => ownerOf(object.body)).values(),
     ]);
+    const hasTime = this.#passTime();
     await inParallel(inTurns(lanes), async (lane) => {
       for (const { object, isInPass } of lane) {
         const key = ownedKey(object);
-        if (!isInPass) {
+        if (!isInPass || !hasTime()) {
+          this.#hasMoreChanges ||= isInPass;
           const error = this.#errors.get(key);
           if (error !== undefined) errors.push({ object, message: error });
           continue;
         }
-        const message = await this.#attempt(object, () => this.#ensure(object, present));
+        const permitted = this.#permittedNow(object);
+        if (permitted === undefined) continue;
+        const message = await this.#attempt(object, () => this.#ensure(permitted, present));
         if (message === undefined) continue;
         this.#errors.set(key, message);
         errors.push({ object, message });
       }
     });
     return errors;
+  }
+
+  /** Starts a part of a pass. The returned function returns whether its time is left. */
+  #passTime(): () => boolean {
+    const { clock, passMs = () => maxPassMs } = this.#options;
+    const startMs = clock.monotonicMs();
+    return () => clock.monotonicMs() - startMs < passMs();
+  }
+
+  /** Returns an object as it may be applied, if grants may have been withdrawn since it was planned. */
+  #permittedNow(object: OwnedObject): OwnedObject | undefined {
+    const { kind, namespace, name } = object;
+    const { hasNewGrants = () => false } = this.#options;
+    if (namespace === undefined || !isRightElsewhere(object) || !hasNewGrants(namespace)) return object;
+    return withoutNewRights(object, this.current(kind, namespace, name));
   }
 
   /** Returns the objects that differ from their current state. Runs in steps, because there may be thousands. */
@@ -275,9 +301,13 @@ export class Provisioner {
     });
     // Grouped by the namespace of the object, because anyone who may write there can change its labels.
     const batches = Map.groupBy(unclaimed, ({ namespace, body }) => namespace ?? labelOf(body, gatewayNamespaceLabel));
+    const hasTime = this.#passTime();
     await inParallel([...batches.values()], async (own) => {
       for (const { object, isInPass } of this.#shareOf(own)) {
-        if (isInPass) await this.#attempt(object, () => this.#remove(object));
+        // Rights that are not desired do not wait.
+        const isNow = isInPass && (isRight(object) || hasTime());
+        if (isNow) await this.#attempt(object, () => this.#remove(object));
+        else this.#hasMoreChanges ||= isInPass;
       }
     });
   }

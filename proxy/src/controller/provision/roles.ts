@@ -108,6 +108,17 @@ export function narrowedRole(role: OwnedObject, mayRead: (object: NamedObject) =
   return ownedObject({ kind, namespace, name, metadata, fields: { rules } });
 }
 
+/**
+ * Returns a Role that permits no more than the current one, undefined if it would be the same. A binding is left as it
+ * is: what it permits is unknown.
+ */
+export function withoutNewRights(desired: OwnedObject, current: KubeObject | undefined): OwnedObject | undefined {
+  if (desired.kind !== "Role" || current === undefined) return undefined;
+  const permitted = new Set(objectsReadBy(desired.body));
+  const narrowed = narrowedRole({ ...desired, body: current }, (object) => permitted.has(referentKey(object)));
+  return narrowed?.body === current ? undefined : narrowed;
+}
+
 /** Returns the key of an object, such as `Secret namespace/name`. */
 export function referentKey({ kind, namespace, name }: NamedObject): string {
   return renderKey(kind, namespace, name);

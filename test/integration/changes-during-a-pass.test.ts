@@ -1,0 +1,142 @@
+/**
+ * What changes while the controller computes or writes: a ReferenceGrant that is withdrawn leads to no right, and a
+ * change does not wait for all statuses of others.
+ */
+import { afterEach, expect, test, vi } from "vitest";
+import { objectsOf, type KubeObject } from "../../proxy/src/kube/object.ts";
+import { type ControllerProcess, startController } from "../kube/support/controller-process.ts";
+import { type ObjectApiServer, startObjectApiServer } from "../support/object-api-server.ts";
+
+/** The controller has started and written what it has to within this time, also on a busy machine. */
+const readyMs = 60_000;
+/** After this time, a pass in which a change waits begins no further write. */
+const urgentPassMs = 500;
+
+const gatewayApi = "gateway.networking.k8s.io/v1";
+const proxyApi = "gatewayproxy.dev/v1alpha1";
+const paths = {
+  classes: `/apis/${gatewayApi}/gatewayclasses`,
+  gateways: `/apis/${gatewayApi}/gateways`,
+  routes: `/apis/${gatewayApi}/httproutes`,
+  grants: `/apis/${gatewayApi}/referencegrants`,
+  backends: `/apis/${proxyApi}/backends`,
+  accounts: "/api/v1/serviceaccounts",
+  roles: "/apis/rbac.authorization.k8s.io/v1/roles",
+  bindings: "/apis/rbac.authorization.k8s.io/v1/rolebindings",
+};
+
+function object(apiVersion: string, kind: string, namespace: string, name: string, spec: object): KubeObject {
+  return { apiVersion, kind, metadata: { name, ...(namespace !== "" && { namespace }) }, spec };
+}
+
+const gatewayClass = object(gatewayApi, "GatewayClass", "", "gateway-proxy", {
+  controllerName: "gatewayproxy.dev/controller",
+});
+const gateway = object(gatewayApi, "Gateway", "ann", "web", {
+  gatewayClassName: "gateway-proxy",
+  listeners: [{ name: "http", port: 80, protocol: "HTTP", allowedRoutes: { namespaces: { from: "All" } } }],
+});
+const parentRefs = [{ name: "web", namespace: "ann" }];
+
+/** A route of `ann` to a Backend of `bob`, whose Secret has the same name. */
+function use(api: ObjectApiServer, name: string): void {
+  const backendRefs = [{ group: "gatewayproxy.dev", kind: "Backend", name, namespace: "bob" }];
+  const ai = { provider: { openai: {} }, auth: { secretRef: { name } } };
+  api.put(paths.backends, object(proxyApi, "Backend", "bob", name, { ai }));
+  api.put(paths.routes, object(gatewayApi, "HTTPRoute", "ann", name, { parentRefs, rules: [{ backendRefs }] }));
+}
+
+function grantTo(name: string): KubeObject {
+  return object(gatewayApi, "ReferenceGrant", "bob", name, {
+    from: [{ group: "gateway.networking.k8s.io", kind: "HTTPRoute", namespace: "ann" }],
+    to: [{ group: "gatewayproxy.dev", kind: "Backend", name }],
+  });
+}
+
+const role = "gateway-proxy:ann:web-gateway-proxy";
+
+function readable(api: ObjectApiServer): readonly unknown[] {
+  return objectsOf(api.get(paths.roles, "bob", role)?.["rules"]).flatMap(({ resourceNames }) => resourceNames);
+}
+
+const running: ControllerProcess[] = [];
+afterEach(async () => {
+  for (const controller of running.splice(0)) await controller.stop("SIGKILL");
+});
+
+async function control(api: ObjectApiServer): Promise<ControllerProcess> {
+  const args = ["--log-level", "controller::config=debug"];
+  const controller = await startController({ kubeconfig: api.kubeconfig, namespace: "system", args });
+  running.push(controller);
+  return controller;
+}
+
+/** Resolves when the controller has received what `change` changes. */
+async function received(controller: ControllerProcess, change: () => void): Promise<void> {
+  const times = () => controller.log.filter(({ msg }) => msg === "configuration received").length;
+  const before = times();
+  change();
+  await vi.waitFor(() => expect(times()).toBeGreaterThan(before), { timeout: readyMs, interval: 5 });
+}
+
+test("a grant that is withdrawn after it was planned with leads to no right", async () => {
+  const api = await startObjectApiServer();
+  const classes = api.hold(paths.classes);
+  for (const name of ["mail", "chat"]) {
+    use(api, name);
+    api.put(paths.grants, grantTo(name));
+  }
+  api.put(paths.gateways, gateway);
+  api.put(paths.classes, gatewayClass);
+  const controller = await control(api);
+  // The finalizer of the class is written between the plan and what follows from it.
+  await vi.waitFor(() => expect(classes.waiting).toBe(1), { timeout: readyMs, interval: 5 });
+  await received(controller, () => api.remove(paths.grants, grantTo("chat")));
+  const seen = new Set<unknown>();
+  const look = setInterval(() => readable(api).forEach((each) => seen.add(each)), 0);
+  classes.release();
+  await vi.waitFor(() => expect(api.get(paths.bindings, "bob", role)).toBeDefined(), { timeout: readyMs, interval: 5 });
+  clearInterval(look);
+  expect([...seen]).toEqual(["mail"]);
+}, 90_000);
+
+/** Puts a route of `dora` while writes of a collection are in progress. Returns what is written before its status. */
+async function writtenBeforeChange(api: ObjectApiServer, collection: string): Promise<readonly string[]> {
+  const held = api.hold(collection);
+  const controller = await control(api);
+  await vi.waitFor(() => expect(held.waiting).toBe(8), { timeout: readyMs, interval: 5 });
+  await received(controller, () =>
+    api.put(paths.routes, object(gatewayApi, "HTTPRoute", "dora", "late", { parentRefs })),
+  );
+  const startMs = performance.now();
+  await vi.waitFor(() => expect(performance.now() - startMs).toBeGreaterThan(urgentPassMs), { timeout: readyMs });
+  held.release();
+  const late = `${paths.routes} dora/late`;
+  await vi.waitFor(() => expect(api.written).toContain(late), { timeout: readyMs, interval: 5 });
+  return api.written.slice(0, api.written.indexOf(late)).filter((each) => each.startsWith(`${collection} `));
+}
+
+/** Objects that are written, of which a pass without a change writes all. */
+const count = 300;
+
+test("a change waits for some of the statuses that are being written, not for all", async () => {
+  const api = await startObjectApiServer();
+  api.put(paths.classes, gatewayClass);
+  api.put(paths.gateways, gateway);
+  for (let index = 0; index < count; index++) {
+    api.put(paths.routes, object(gatewayApi, "HTTPRoute", "carl", `r${index}`, { parentRefs }));
+  }
+  // Those in progress when the change comes, and the first ones of the next pass.
+  expect((await writtenBeforeChange(api, paths.routes)).length).toBeLessThan(4 * 8);
+}, 90_000);
+
+test("a change waits for some of the objects of Gateways that are being written, not for all", async () => {
+  const api = await startObjectApiServer();
+  api.put(paths.classes, gatewayClass);
+  api.put(paths.gateways, gateway);
+  for (let index = 0; index < count; index++) {
+    api.put(paths.gateways, { ...gateway, metadata: { namespace: `n${index}`, name: "web" } });
+  }
+  // The next pass writes others for 250 ms before the first status.
+  expect((await writtenBeforeChange(api, paths.accounts)).length).toBeLessThan(count / 2);
+}, 90_000);
