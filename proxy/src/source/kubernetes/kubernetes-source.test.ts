@@ -32,7 +32,7 @@ const listing =
  * A source over an API server on which every collection is empty, except where `handlers` has a response for its list.
  * Backends name Secrets as they do in truth.
  */
-async function sourcing(handlers: Readonly<Record<string, Handler>> = {}) {
+async function sourcing(handlers: Readonly<Record<string, Handler>> = {}, maxNamedLength?: number) {
   const server = await openScriptedApiServer();
   const clock = new FakeClock();
   const connection = new ClusterConnection(server.cluster);
@@ -42,6 +42,7 @@ async function sourcing(handlers: Readonly<Record<string, Handler>> = {}) {
   const watches = new Map<string, ApiCall>();
   const source = openKubernetesSource({
     ...{ connection, clock, log, random: () => 1, keepsStatus: false },
+    ...(maxNamedLength !== undefined && { maxNamedLength }),
     *select(resources) {
       const named = resources.Backend.flatMap(({ spec, metadata: { namespace } }): NamedObject[] => {
         const ref = spec.ai?.auth?.secretRef;
@@ -395,6 +396,54 @@ describe("Secrets of a namespace that refers to many", () => {
     await send("backends", event("ADDED", many[0] ?? {}));
     await send("services", event("ADDED", service("a")));
     expect(namesOf((await publishedTimes(2)).resources.Service)).toEqual(["a"]);
+  });
+});
+
+describe("Secrets of a namespace that have no room together", () => {
+  const maxLength = 100_000;
+  const large = (name: string) => object("v1", "Secret", name, { data: { key: "a".repeat(0.6 * maxLength) } });
+  const named = (secretName: string) => {
+    const backend = llm(secretName);
+    return { ...backend, metadata: { ...backend.metadata, name: `of-${secretName}` } };
+  };
+
+  test("are read again when there is room, and then not for 30 s, whatever changes", async () => {
+    const held: ApiCall[] = [];
+    const handlers = {
+      backends: listing([named("first"), named("second")]),
+      "secrets/first": listing([large("first")]),
+      "secrets/second": (call: ApiCall) => held.push(call),
+    };
+    const { clock, lists, responses, send, quieten, publishedTimes } = await sourcing(handlers, maxLength);
+    const listed = (name: string) => lists.filter((each) => each === `secrets/${name}`).length;
+    const quietUntil = (check: () => void) =>
+      vi.waitFor(
+        async () => {
+          await quieten();
+          check();
+        },
+        { timeout: 20_000 },
+      );
+    expect(namesOf((await publishedTimes(1)).resources.Secret)).toEqual(["first"]);
+    responses["secrets/second"] = listing([large("second")]);
+    for (const call of held) listing([large("second")])(call);
+    expect((await publishedTimes(2)).crowded).toEqual(new Set(["default"]));
+    let beforeMs = clock.monotonicMs();
+    await send("secrets/first", event("MODIFIED", secret("first")));
+    await quietUntil(() => {
+      if (listed("second") < 2) beforeMs = clock.monotonicMs();
+      expect(listed("second")).toBe(2);
+    });
+    // The first has no room now, until the second leaves it again.
+    await send("secrets/first", event("MODIFIED", large("first")));
+    await quieten();
+    await send("secrets/second", event("MODIFIED", secret("second")));
+    while (clock.monotonicMs() + 2_500 < beforeMs + 30_000) {
+      await send("services", event("ADDED", service(`s${clock.monotonicMs()}`)));
+      await quieten(2_500);
+    }
+    expect(listed("first")).toBe(1);
+    await quietUntil(() => expect(listed("first")).toBe(2));
   });
 });
 

@@ -62,6 +62,8 @@ export interface KubernetesSourceOptions {
   readonly select: (resources: ResourceSet) => Steps<Selection>;
   /** True for the process that writes statuses. Other processes ignore changes of a status. */
   readonly keepsStatus: boolean;
+  /** The maximum length of the Secrets and ConfigMaps of a namespace. Default: that of `NamedMemory`. */
+  readonly maxNamedLength?: number;
   /** Receives a complete configuration: first when everything has been listed, then after each change. */
   readonly publish: (configuration: KubernetesConfiguration) => void;
 }
@@ -361,7 +363,7 @@ class Source implements KubernetesSource {
     for (const key of this.#named.keys()) if (!desired.has(key)) this.#closeNamed(key);
     for (const [key, { kind, namespace, selector }] of desired) {
       if (this.#named.has(key)) continue;
-      const share = this.#shares.get(namespace) ?? newShare();
+      const share = this.#shares.get(namespace) ?? newShare(this.#options.maxNamedLength);
       this.#shares.set(namespace, share);
       // The first configuration waits for every object. Later, a namespace with many objects must not delay the others.
       const isNeeded = "labelSelector" in selector || !this.#reopened.has(key);
@@ -426,8 +428,8 @@ class Source implements KubernetesSource {
   }
 }
 
-function newShare(): NamespaceShare {
-  return { quota: openWatchQuota(), memory: new NamedMemory(), reopenedMs: Number.NEGATIVE_INFINITY };
+function newShare(maxLength: number | undefined): NamespaceShare {
+  return { quota: openWatchQuota(), memory: new NamedMemory(maxLength), reopenedMs: Number.NEGATIVE_INFINITY };
 }
 
 function isUnread({ kind }: ResourceWatch["state"]): boolean {
