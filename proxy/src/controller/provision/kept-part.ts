@@ -2,8 +2,9 @@
  * The part of an object with the controller's label that stays in memory. Anyone may give an object of their namespace
  * this label, and make it as large as the API server accepts.
  */
+import { createHash } from "node:crypto";
 import { controllerName, gatewayNameLabel } from "../../api/names.ts";
-import { fieldsIn, fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
+import { fieldsIn, fieldsOf, isObject, type KubeObject, objectsOf } from "../../kube/object.ts";
 import { gatewayNamespaceLabel, managedByLabel } from "./names.ts";
 
 /**
@@ -11,7 +12,7 @@ import { gatewayNamespaceLabel, managedByLabel } from "./names.ts";
  * others.
  */
 const max = { labelsAndAnnotations: 16_384, spec: 131_072, status: 16_384, owners: 16 } as const;
-/** Of any other field. A Role lists up to 4,096 names of Secrets. */
+/** Of any other field. A Role that lists 4,096 long names of Secrets has more, of which a digest is kept. */
 const maxOther = 262_144;
 
 const identifying = [managedByLabel, gatewayNamespaceLabel, gatewayNameLabel];
@@ -25,7 +26,7 @@ export function keptPart({ metadata, spec, status, ...rest }: KubeObject): KubeO
   const { labels, annotations, ownerReferences, managedFields } = all;
   const isShort = lengthOf([labels, annotations]) <= max.labelsAndAnnotations;
   return {
-    ...Object.fromEntries(Object.entries(rest).filter(([, value]) => lengthOf(value) <= maxOther)),
+    ...withDigests(rest),
     metadata: {
       ...fieldsIn(all, ["namespace", "name", "uid", "generation", "deletionTimestamp"]),
       ...(labels !== undefined && { labels: isShort ? labels : fieldsIn(fieldsOf(labels), identifying) }),
@@ -36,6 +37,24 @@ export function keptPart({ metadata, spec, status, ...rest }: KubeObject): KubeO
     ...(lengthOf(spec) <= max.spec && { spec }),
     ...(lengthOf(status) <= max.status && { status }),
   };
+}
+
+/**
+ * Returns fields of an object with a digest in place of each long one. What is expected of an object is compared in the
+ * same form.
+ */
+export function withDigests(fields: KubeObject): KubeObject {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [name, lengthOf(value) <= maxOther ? value : digestOf(value)]),
+  );
+}
+
+/** Returns the same text for the same value, whatever the order of its fields. */
+function digestOf(value: unknown): string {
+  const sorted = JSON.stringify(value, (_, part: unknown) =>
+    isObject(part) ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))) : part,
+  );
+  return createHash("sha256").update(sorted).digest("base64url");
 }
 
 function lengthOf(value: unknown): number {

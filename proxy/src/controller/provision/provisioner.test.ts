@@ -309,6 +309,20 @@ describe("objects that are as they should be", () => {
     expect(applied).toEqual([]);
   });
 
+  test("are not applied again if they have many long names, and are if one of these is another", async () => {
+    const roleFor = (last: string) => {
+      const resourceNames = [...Array.from({ length: 4_095 }, (_, index) => `${index}`.padEnd(250, "x")), last];
+      const rules = [{ apiGroups: [""], resources: ["secrets"], resourceNames, verbs: ["list", "watch"] }];
+      return ownedObject({ kind: "Role", namespace: "infra", name: "web", metadata: { labels }, fields: { rules } });
+    };
+    const [existing = {}] = await appliedBefore(roleFor("a"));
+    const { provisioner, applied } = await provisioning(undefined, undefined, [existing]);
+    for (let pass = 0; pass < 2; pass++) await provisioner.reconcile(provision(roleFor("a")));
+    expect(applied).toEqual([]);
+    await provisioner.reconcile(provision(roleFor("b")));
+    expect(applied).toHaveLength(1);
+  });
+
   test("cause no error of a Gateway if the controller may not change them any more", async () => {
     const existing = await appliedBefore(account);
     const { provisioner } = await provisioning(() => true, undefined, existing);

@@ -33,7 +33,7 @@ import {
   withDigest,
 } from "./owned-object.ts";
 import { accountUidIn, uidOf, withAccountUid } from "./account-uid.ts";
-import { keptPart } from "./kept-part.ts";
+import { keptPart, withDigests } from "./kept-part.ts";
 import { narrowedRole, objectsReadBy, withoutNewRights } from "./roles.ts";
 import { retainedReplicas, replicasManager } from "./replicas.ts";
 import { accountNameIn, isComplete, isWorkload, withReplicasOf, withUnchangeable } from "./workload-change.ts";
@@ -407,9 +407,9 @@ export class Provisioner {
     const text = JSON.stringify(object.body);
     const applied = this.#applied.get(ownedKey(object));
     if (applied !== undefined) return applied.text === text && contains(current, applied.expected);
-    const { body } = withDigest(object);
-    if (!contains(current, body)) return false;
-    this.#applied.set(ownedKey(object), { text, expected: body });
+    const expected = withDigests(withDigest(object).body);
+    if (!contains(current, expected)) return false;
+    this.#applied.set(ownedKey(object), { text, expected });
     return true;
   }
 
@@ -433,7 +433,7 @@ export class Provisioner {
     }
     const { body } = withDigest(object);
     const response = await api.apply(path, body, { fieldManager: controllerName });
-    this.#applied.set(key, { text, expected: appliedFields(response, body) });
+    this.#applied.set(key, { text, expected: withDigests(fieldsOf(appliedFields(response, body))) });
     if (object.kind === "ServiceAccount") this.#appliedAccounts.set(objectKey(object), uidOf(response));
     log.info({ object: key }, current === undefined ? "created" : "changed");
     return undefined;
