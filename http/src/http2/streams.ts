@@ -63,6 +63,8 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
    */
   readonly #waiting = new Set<Http2Stream>();
   #receiveWindowBytes: number;
+  /** Bytes that the peer may have sent on closed streams before it knew of their end. */
+  #lateBytes = 0;
 
   constructor(options: StreamsOptions) {
     this.#options = options;
@@ -105,7 +107,13 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
   /** Removes a closed stream. */
   protected close(stream: Stream): void {
     this.table.delete(stream.id);
+    if (!stream.isInputComplete && stream.receiveWindowBytes > 0) this.permitLate(stream.receiveWindowBytes);
     if (this.#waiting.size > 0) this.#waiting.delete(stream);
+  }
+
+  /** Permits DATA on a closed stream, up to the window that the peer had when it was closed. */
+  protected permitLate(bytes: number): void {
+    this.#lateBytes += bytes;
   }
 
   /** Applies a change of the initial window size by the peer's SETTINGS (§6.9.2). */
@@ -133,11 +141,21 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
     const dataEnd = isPadded ? end - paddingBytes(buffer, start, end) : end;
     const isLast = (flags & Flag.EndStream) !== 0;
     const stream = this.streamOf(id);
+    if (stream === undefined) this.#boundLateFrames(end - start);
     if (!isLast && dataEnd - dataStart < this.#options.smallFrameBytes) {
       this.#boundSmallFrames(stream, dataEnd - dataStart);
     }
     if (stream !== undefined) this.#receive(stream, end - start, buffer, dataStart, dataEnd, isLast);
     this.#refillConnection();
+  }
+
+  /**
+   * Counts frames on closed streams, but none that the peer may have sent before it knew of the end. A peer sends
+   * thousands of small ones at once, and the connection belongs to other requests too.
+   */
+  #boundLateFrames(bytes: number): void {
+    if (bytes > 0 && bytes <= this.#lateBytes) this.#lateBytes -= bytes;
+    else this.idleFrames.count();
   }
 
   #receive(stream: Stream, frameBytes: number, buffer: Buffer, start: number, end: number, isLast: boolean): void {
@@ -156,8 +174,8 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
 
   /** Counts small frames, because the work for a frame hardly depends on its length. Each stream may send a few. */
   #boundSmallFrames(stream: Stream | undefined, bytes: number): void {
-    if (bytes === 0 || stream === undefined) this.idleFrames.count();
-    else if (stream.smallFrames < allowedSmallFrames) stream.smallFrames++;
+    if (bytes === 0) this.idleFrames.count();
+    else if (stream !== undefined && stream.smallFrames < allowedSmallFrames) stream.smallFrames++;
     else this.#options.smallFrames.count();
   }
 

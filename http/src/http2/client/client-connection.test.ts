@@ -274,6 +274,21 @@ test("many small parts of a response are no flood", async () => {
   expect(received.body).toHaveLength(30_001);
 });
 
+test("small parts of a cancelled response are no flood within its window, and one beyond it", async () => {
+  const { peer, send, client, state } = await connectClient(settings(), { streamWindowBytes: 15_000 });
+  const cancelled = send();
+  const { received } = send();
+  await peer.until(FrameType.Headers, 2);
+  cancelled.exchange.abort();
+  await peer.until(FrameType.RstStream);
+  peer.send(...Array<Buffer>(15_000).fill(data(1, "x")), head(3, ok));
+  await expect.poll(() => received.status).toBe(200);
+  expect(client.isAvailable).toBe(true);
+  peer.send(...Array<Buffer>(11_000).fill(data(1, "x")));
+  expect(await goAwayCode(peer)).toBe(ErrorCode.EnhanceYourCalm);
+  expect(state.reason).toContain("frames that advance no stream");
+});
+
 test("an exchange after its end has no effect", async () => {
   const { exchange: sent, peer, client } = await exchange([lastHead(1, ok)]);
   sent.pause();

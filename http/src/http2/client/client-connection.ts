@@ -104,7 +104,8 @@ export class ClientConnection<Head> {
       control: this.#controlFrames(),
       writer: this.#writer,
       idleFrames,
-      maxBlockBytes: limits.maxHeaderListBytes,
+      // A larger list fails its stream only, because the connection carries the requests of others.
+      maxBlockBytes: 4 * limits.maxHeaderListBytes,
     });
     socket.on("error", (error) => this.destroy(error.message));
     socket.on("end", () => this.destroy("the server has closed the connection"));

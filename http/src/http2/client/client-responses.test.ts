@@ -3,7 +3,7 @@
  * unless it names another.
  */
 import { describe, expect, test } from "vitest";
-import { ErrorCode, Flag, FrameType, Setting } from "../frame.ts";
+import { ErrorCode, Flag, FrameType, maxFramePayloadBytes, Setting } from "../frame.ts";
 import { encodeHeaderBlock } from "../hpack/hpack-encoder.ts";
 import {
   connectClient,
@@ -18,6 +18,15 @@ import {
 } from "../testing/connect-client.ts";
 import { exchange, goAwayCode, ok, resetCodes } from "../testing/exchange-with-peer.ts";
 import { rawFrame } from "../testing/raw-frame.ts";
+
+const longFields = (count: number): Uint8Array =>
+  encodeHeaderBlock([...ok, ...Array.from({ length: count }, () => ["x", "y".repeat(16_000)]).flat()]);
+
+/** `x` with a value of 80,000 `e`, whose code has 5 bits (RFC 7541 §B), and 50,000 in the form of §5.1. */
+const longHuffmanField = Buffer.concat([
+  Buffer.from([0, 1, 0x78, 0xff, 0xd1, 0x85, 0x03]),
+  Buffer.from("294a5294a5".repeat(10_000), "hex"),
+]);
 
 describe("a response", () => {
   test("has its fields, body and trailers in order (§8.1)", async () => {
@@ -129,13 +138,28 @@ describe("a response", () => {
     expect((await exchange(parts)).received.fields).toEqual(["a", "b"]);
   });
 
-  test("with a header block of more than 64 KiB ends the connection (§10.5.1)", async () => {
+  test.each([
+    ["five fields of 16,000 bytes", longFields(5)],
+    ["16 fields of 16,000 bytes", longFields(16)],
+    ["a field that is 50,000 bytes of Huffman code", Buffer.concat([encodeHeaderBlock(ok), longHuffmanField])],
+  ])("with %s ends its stream, and not the connection (§10.5.1)", async (_what, block) => {
+    const { peer, send } = await connectClient();
+    const { received, over } = send();
+    const other = send();
+    await peer.until(FrameType.Headers, 2);
+    peer.send(...blockOf(block));
+    await over;
+    expect(received.failure?.kind).toBe("reset");
+    peer.send(lastHead(3, ok));
+    await other.over;
+    expect(other.received.status).toBe(200);
+  });
+
+  test("with a header block of more than 256 KiB ends the connection (§10.5.1)", async () => {
     const { peer, send } = await connectClient();
     const { received, over } = send();
     await peer.until(FrameType.Headers);
-    const part = encodeHeaderBlock(["x", "y".repeat(16_000)]);
-    peer.send(rawFrame(FrameType.Headers, 0, 1, part));
-    for (let sent = 0; sent < 4; sent++) peer.send(rawFrame(FrameType.Continuation, 0, 1, part));
+    peer.send(...blockOf(Buffer.alloc(263_000)));
     await over;
     expect([received.failure?.kind, await goAwayCode(peer)]).toEqual(["reset", ErrorCode.EnhanceYourCalm]);
   });
@@ -300,3 +324,14 @@ describe("a hostile server", () => {
     await expect.poll(() => state.reason).toContain("bytes are not read");
   });
 });
+
+/** Returns the frames of a block on stream 1, each as long as possible. */
+function blockOf(block: Uint8Array): readonly Buffer[] {
+  const parts: Buffer[] = [];
+  for (let start = 0; start < block.length; start += maxFramePayloadBytes) {
+    const end = start + maxFramePayloadBytes;
+    const type = start === 0 ? FrameType.Headers : FrameType.Continuation;
+    parts.push(rawFrame(type, end < block.length ? 0 : Flag.EndHeaders, 1, block.subarray(start, end)));
+  }
+  return parts;
+}

@@ -122,7 +122,10 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
     // Blocks of ended streams are decoded too, to keep the HPACK table in sync.
     const block = this.#blocks.read(buffer, start, end);
     const stream = this.streamOf(id);
-    if (stream === undefined) return;
+    if (stream === undefined) {
+      this.idleFrames.count();
+      return;
+    }
     this.received++;
     if (stream.isInputComplete) {
       stream.fail(ErrorCode.StreamClosed, "headers after the end of their stream");
@@ -185,7 +188,10 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
 
   rstStream(id: number, code: number): void {
     const stream = this.streamOf(id);
-    if (stream === undefined) return;
+    if (stream === undefined) {
+      this.idleFrames.count();
+      return;
+    }
     // The peer has closed the stream, so RST_STREAM is not sent.
     if (code === ErrorCode.RefusedStream && !stream.hasHead) {
       stream.unprocessed("the server rejected the request without processing it (REFUSED_STREAM)");
@@ -214,9 +220,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   /** Returns undefined for an ended stream, whose last frames may still arrive. */
   protected streamOf(id: number): ClientStream<Head> | undefined {
     this.assertOpened(id);
-    const stream = this.table.get(id);
-    if (stream === undefined) this.idleFrames.count();
-    return stream;
+    return this.table.get(id);
   }
 
   protected assertOpened(id: number): void {

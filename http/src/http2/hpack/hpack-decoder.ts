@@ -18,7 +18,13 @@ interface Entry {
   readonly bytes: number;
 }
 
-/** Receives decoded Huffman codes before they become text. All decoders share it, one string at a time. */
+/** Of the Huffman code (RFC 7541 §B). */
+const shortestCodeBits = 5;
+
+/**
+ * Receives decoded Huffman codes before they become text, unless they are longer. All decoders share it, one string at
+ * a time.
+ */
 const scratch = Buffer.allocUnsafeSlow(65_536);
 
 const staticEntries: readonly Entry[] = staticTable.map(([name, value]) => entryOf(name, value));
@@ -158,9 +164,11 @@ export class HpackDecoder {
     if (!isHuffman) {
       return this.#source.toString("latin1", start, end);
     }
-    const written = decodeHuffman(this.#source, start, end, scratch);
-    if (written < 0) throw compressionError("string with a wrong Huffman code, or of more than 64 KiB");
-    return scratch.toString("latin1", 0, written);
+    const longest = Math.ceil((length * 8) / shortestCodeBits);
+    const target = longest > scratch.length ? Buffer.allocUnsafe(longest) : scratch;
+    const written = decodeHuffman(this.#source, start, end, target);
+    if (written < 0) throw compressionError("string with a wrong Huffman code");
+    return target.toString("latin1", 0, written);
   }
 
   #insert(entry: Entry): void {

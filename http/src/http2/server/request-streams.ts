@@ -139,6 +139,7 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
     if (this.isClosed) {
       // The peer has received the rejection of the request; its further frames may still arrive.
       this.#recordReset(id);
+      this.permitLate(this.windows.streamWindowBytes);
     } else {
       this.#open(id, endStream, block);
     }
@@ -148,13 +149,13 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
     const { limits, handler, earlyResets } = this.#requests;
     if (block.kind === "malformed" || (endStream && announcesBody(block))) {
       earlyResets.count();
-      this.#rejectStream(id, ErrorCode.ProtocolError);
+      this.#rejectRequest(id, ErrorCode.ProtocolError);
       return;
     }
     if (this.table.size + this.#cancelledInProgress >= limits.maxConcurrentStreams) {
       // A correct client may open more streams than allowed until it has read the server's SETTINGS.
       this.idleFrames.count();
-      this.#rejectStream(id, ErrorCode.RefusedStream);
+      this.#rejectRequest(id, ErrorCode.RefusedStream);
       return;
     }
     const stream = new ServerStream(id, this);
@@ -170,7 +171,13 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
     if (endStream) this.#deliver(stream, noBytes, true, noFields);
   }
 
-  #rejectStream(id: number, code: ErrorCode): void {
+  /** Rejects a request that has no stream. */
+  #rejectRequest(id: number, code: ErrorCode): void {
+    this.#reset(id, code);
+    this.permitLate(this.windows.streamWindowBytes);
+  }
+
+  #reset(id: number, code: ErrorCode): void {
     this.writer.rstStream(id, code);
     this.#recordReset(id);
   }
@@ -240,7 +247,7 @@ export class RequestStreams<Head> extends Streams<ServerStream> implements Reque
 
   failed(stream: ServerStream, code: ErrorCode): void {
     this.#requests.earlyResets.count();
-    this.#rejectStream(stream.id, code);
+    this.#reset(stream.id, code);
     this.#cancel(stream);
     this.#endWhenIdle();
   }

@@ -1,0 +1,73 @@
+/**
+ * One connection to an HTTP/2 endpoint carries the requests of all clients, so nothing that one client causes on its
+ * own streams may end it.
+ */
+import { get } from "node:http";
+import type { Socket } from "node:net";
+import { expect, test } from "vitest";
+import { gatewayManifest, manifests, routeManifest, serviceManifest, startGateway } from "../support/gateway.ts";
+import {
+  endHeaders,
+  endStream,
+  type Frame,
+  frame,
+  frameType,
+  literalBlock,
+  startRawHttp2Backend,
+} from "../support/raw-http2.ts";
+
+const okHead = literalBlock([[":status", "200"]]);
+
+/** A gateway, and its connection to an endpoint whose frames the test sends. */
+async function startShared() {
+  const frames: Frame[] = [];
+  const sockets = new Set<Socket>();
+  const port = await startRawHttp2Backend((received, socket) => {
+    sockets.add(socket);
+    frames.push(...received);
+  });
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      serviceManifest("svc", [port], "appProtocol: kubernetes.io/h2c"),
+      routeManifest("r", ["{ backendRefs: [{ name: svc, port: 80 }] }"]),
+    ),
+  );
+  const ofType = (type: number, stream?: number): readonly Frame[] =>
+    frames.filter((each) => each.type === type && (stream ?? each.stream) === each.stream);
+  const send = (...parts: readonly Buffer[]): void => {
+    for (const socket of sockets) socket.write(Buffer.concat(parts));
+  };
+  /** Resolves with the response to another client, which waits on stream 1. */
+  const waiting = fetch(`${gateway.url()}/waits`, { method: "POST", body: "a" });
+  await expect.poll(() => ofType(frameType.headers).length).toBe(1);
+  return { gateway, ofType, send, waiting, connections: () => sockets.size };
+}
+
+test("frames of a response that its client has cancelled do not end the connection", async () => {
+  const { gateway, ofType, send, waiting, connections } = await startShared();
+  const cancelled = get(`${gateway.url()}/many`, (response) => void response.destroy()).on("error", () => undefined);
+  await expect.poll(() => ofType(frameType.headers).length).toBe(2);
+  send(frame(frameType.headers, endHeaders, 3, okHead));
+  await expect.poll(() => ofType(frameType.rstStream, 3).length).toBe(1);
+  // What the endpoint has sent before it knows, as servers of gRPC do: a frame for each message.
+  const message = frame(frameType.data, 0, 3, Buffer.alloc(10));
+  send(...Array.from({ length: 12_000 }, () => message));
+  send(frame(frameType.headers, endHeaders | endStream, 1, okHead));
+  expect((await waiting).status).toBe(200);
+  expect(connections()).toBe(1);
+  cancelled.destroy();
+});
+
+test("a response with a head that is too long ends its request only", async () => {
+  const { gateway, ofType, send, waiting, connections } = await startShared();
+  const tooLong = fetch(`${gateway.url()}/long`, { method: "POST", body: "a" });
+  await expect.poll(() => ofType(frameType.headers).length).toBe(2);
+  const fields = literalBlock(Array.from({ length: 150 }, () => ["x", "y".repeat(100)] as const));
+  send(frame(frameType.headers, 0, 3, Buffer.concat([okHead, fields])));
+  for (let part = 0; part < 5; part++) send(frame(frameType.continuation, part === 4 ? endHeaders : 0, 3, fields));
+  expect((await tooLong).status).toBe(502);
+  send(frame(frameType.headers, endHeaders | endStream, 1, okHead));
+  expect((await waiting).status).toBe(200);
+  expect(connections()).toBe(1);
+});
