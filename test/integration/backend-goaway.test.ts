@@ -9,6 +9,7 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { expect, onTestFinished, test } from "vitest";
 import { ConnectionSweeper } from "../../proxy/src/upstream/connection-sweeper.ts";
 import { BackendLoad } from "../../proxy/src/upstream/backend-load.ts";
+import { EndpointSockets } from "../../proxy/src/upstream/endpoint-sockets.ts";
 import { EndpointPool } from "../../proxy/src/upstream/endpoint-pool.ts";
 import type { UpstreamFailure } from "../../proxy/src/upstream/failure.ts";
 import { gatewayManifest, manifests, routeManifest, serviceManifest, startGateway } from "../support/gateway.ts";
@@ -148,6 +149,7 @@ test("a shutdown of the proxy ends the attempts on both connections", async () =
     clock,
     sweeper: new ConnectionSweeper(clock),
     addresses: new AddressGuard(unrestricted),
+    sockets: new EndpointSockets(),
   });
   const send = (path: string) =>
     new Promise<string>((resolve) => {

@@ -4,6 +4,7 @@ import { silentLogger } from "@gatewayproxy/runtime/log";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { expect, test } from "vitest";
 import type { Backend } from "../../proxy/src/ir/snapshot.ts";
+import { EndpointSockets } from "../../proxy/src/upstream/endpoint-sockets.ts";
 import { NameBudget } from "../../proxy/src/upstream/name-budget.ts";
 import { ConnectionSweeper } from "../../proxy/src/upstream/connection-sweeper.ts";
 import { BackendHandle } from "../../proxy/src/upstream/backend-handle.ts";
@@ -37,6 +38,7 @@ test("an endpoint takes less than 300 bytes of a worker until its first request"
     random: () => 0,
     nameBudget: new NameBudget(),
     waitingCalls: { waiting: 0 },
+    sockets: new EndpointSockets(),
     resolveName: () => Promise.reject(new Error("no name is resolved here")),
     log: silentLogger,
     connectTimeoutMs: 1_000,

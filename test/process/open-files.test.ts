@@ -99,7 +99,17 @@ async function openUdp(): Promise<UdpSocket> {
   return socket;
 }
 
-test("an endpoint is not ejected because the proxy has no open file left for a connection to it", async () => {
+interface ManyEndpoints {
+  readonly proxy: ProxyProcess;
+  readonly port: number;
+  /** The responses of slow endpoints. */
+  readonly held: ServerResponse[];
+  /** Requests `/slow-0` to `/slow-11` in turn, each of which is held. */
+  readonly holdNext: () => Promise<number | undefined>;
+}
+
+/** Twelve slow endpoints, and a Service with two fast ones. */
+async function serveMany(openFiles: number, workers: string): Promise<ManyEndpoints> {
   const held: ServerResponse[] = [];
   const slow = await Promise.all(
     Array.from({ length: 12 }, () => startBackend((_, response) => void held.push(response))),
@@ -120,34 +130,43 @@ test("an endpoint is not ejected because the proxy has no open file left for a c
       ...slow.map((_, at) => rule(`slow-${at}`, backendRef(`slow-${at}`))),
     ]),
   );
-  const args = ["--listen-address", "127.0.0.1", "--access-log", "off"];
-  const proxy = await startProxy({ "all.yaml": text }, args, {}, undefined, undefined, 256);
+  const args = ["--listen-address", "127.0.0.1", "--access-log", "off", "--workers", workers];
+  const proxy = await startProxy({ "all.yaml": text }, args, {}, undefined, undefined, openFiles);
+  let sent = 0;
+  const holdNext = (): Promise<number | undefined> => {
+    return statusFor("127.0.0.2", port, { path: `/slow-${sent++ % slow.length}` }).catch(() => undefined);
+  };
+  return { proxy, port, held, holdNext };
+}
+
+test("requests of one address to many slow endpoints leave open files for requests of others", async () => {
+  const { port, held, holdNext, proxy } = await serveMany(openFiles, "2");
+  for (let at = 0; at < openFiles / 2; at++) void holdNext();
+  await expect.poll(() => held.length).toBeGreaterThan(openFiles / 8);
+  for (let at = 0; at < 20; at++) expect(await statusFor("127.0.0.3", port, { path: "/fast" })).toBe(200);
+  expect((await fetch(`${proxy.readiness}/healthz/ready`)).status).toBe(200);
+});
+
+test("an endpoint is not ejected because the proxy has no open file left for a connection to it", async () => {
+  // So few that connections of clients use all of them up before they have their half.
+  const { proxy, port } = await serveMany(48, "1");
   const agent = keepAliveAgent();
   expect(await statusFor("127.0.0.3", port, { path: "/none", agent })).toBe(404);
-
-  // Each held request takes two open files, and an idle connection takes the last one.
-  const waiting: Promise<unknown>[] = [];
-  let failed = 0;
-  while (failed === 0) {
-    const path = `/slow-${waiting.length % slow.length}`;
-    waiting.push(statusFor("127.0.0.2", port, { path }).catch(() => undefined));
-    void waiting.at(-1)?.then(() => failed++);
-    await expect.poll(() => held.length + failed, { interval: 2 }).toBe(waiting.length);
-  }
-  while (await keepConnection(port));
+  const idle: Agent[] = [];
+  do idle.push(keepAliveAgent());
+  while (await isServed(port, idle.at(-1)));
   for (let at = 0; at < 20; at++) expect(await statusFor("127.0.0.3", port, { path: "/fast", agent })).toBe(503);
 
-  for (const response of held) response.end();
-  await Promise.all(waiting);
+  for (const each of idle) each.destroy();
+  await expect.poll(() => statusFor("127.0.0.3", port, { path: "/fast", agent })).toBe(200);
   const dump = (await (await fetch(`${proxy.admin}/config_dump`)).json()) as ConfigDump;
   const endpoints = dump.backends.filter(({ name }) => name === "fast").flatMap((backend) => backend.endpoints);
   expect(endpoints.map(({ timesEjected }) => timesEjected)).toEqual([0, 0]);
-  expect(await statusFor("127.0.0.3", port, { path: "/fast", agent })).toBe(200);
 });
 
-/** Opens a connection and keeps it. Returns whether the proxy has accepted it. */
-async function keepConnection(port: number): Promise<boolean> {
-  const status = statusFor("127.0.0.2", port, { path: "/none", agent: keepAliveAgent() });
+/** Whether the proxy has accepted a connection of `agent`, which is kept. */
+async function isServed(port: number, agent: Agent | undefined): Promise<boolean> {
+  const status = statusFor("127.0.0.2", port, { path: "/none", agent });
   return await status.then(
     () => true,
     () => false,

@@ -577,6 +577,7 @@ function upstreamSettings(settings: ProxySettings, sockets: SocketPlan): Upstrea
   return {
     maxConnections: Math.min(settings.maxConnectionsPerEndpoint, sockets.toEndpoint),
     maxTunnels: Math.min(settings.maxTunnelsPerEndpoint, sockets.tunnelsToEndpoint),
+    maxSockets: sockets.toEndpoints,
     maxRequests: settings.maxRequestsPerBackend,
     maxWaiting: settings.maxWaitingPerBackend,
     maxWaitMs: settings.maxWaitForConnection,

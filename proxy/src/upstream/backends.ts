@@ -11,6 +11,7 @@ import type { Backend, BackendKey } from "../ir/snapshot.ts";
 import { BackendHandle, type BackendOptions } from "./backend-handle.ts";
 import { ConnectionSweeper } from "./connection-sweeper.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
+import { EndpointSockets } from "./endpoint-sockets.ts";
 import { NameBudget } from "./name-budget.ts";
 import { tlsIdentity } from "../connect/tls-identity.ts";
 
@@ -32,9 +33,10 @@ export class Backends {
   #removed = new Set<BackendHandle>();
   readonly #upkeep: Timer;
 
-  constructor(options: Omit<BackendOptions, "sweeper" | "nameBudget" | "waitingCalls">) {
+  constructor(options: Omit<BackendOptions, "sweeper" | "nameBudget" | "waitingCalls" | "sockets">) {
     const sweeper = new ConnectionSweeper(options.clock);
-    this.#options = { ...options, sweeper, nameBudget: new NameBudget(), waitingCalls: { waiting: 0 } };
+    const sockets = new EndpointSockets(options.maxSockets);
+    this.#options = { ...options, sweeper, sockets, nameBudget: new NameBudget(), waitingCalls: { waiting: 0 } };
     this.#upkeep = options.clock.every(idleLookMs, () => {
       for (const { handle } of this.#held.values()) handle.closeIdle();
     });

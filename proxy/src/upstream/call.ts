@@ -73,6 +73,8 @@ export class UpstreamCall implements ConnectionCall {
   #switched: SwitchedStream | undefined;
   /** `host:port` of the endpoint. */
   readonly address: string;
+  /** As `UpstreamRequest.client`. */
+  readonly client: string | undefined;
   /** 0 until the head of a response has arrived. */
   status = 0;
   /** The connection of the call, set by the owner. Undefined while the call waits for one. */
@@ -80,9 +82,10 @@ export class UpstreamCall implements ConnectionCall {
   /** The time at which it was sent, on the monotonic clock, set by the owner. */
   sentMs = 0;
 
-  /** @param body of the request; cancelled when the call ends. */
-  constructor(address: string, body: UpstreamRequest["body"], sink: ResponseSink, owner: CallOwner) {
+  /** The body of the request is cancelled when the call ends. */
+  constructor(address: string, { body, client }: UpstreamRequest, sink: ResponseSink, owner: CallOwner) {
     this.address = address;
+    this.client = client;
     this.#body = body;
     this.#sink = sink;
     this.#owner = owner;

@@ -36,6 +36,10 @@ export interface ConnectionOptions extends ConnectionTimeouts {
 
 /** A call of a connection. */
 export interface ConnectionCall extends ClientExchangeEvents {
+  /** Address of the client; undefined for the proxy itself. */
+  readonly client: string | undefined;
+  /** The time at which it was sent, on the monotonic clock. */
+  readonly sentMs: number;
   /** Whether the call has ended. */
   readonly isOver: boolean;
   /** Whether `onSent` was called. */
@@ -47,6 +51,8 @@ export interface ConnectionCall extends ClientExchangeEvents {
   /** The call has been assigned to an open connection. */
   onSent(): void;
   onFailure(failure: UpstreamFailure): void;
+  /** Ends the call in favor of another one. */
+  displace(failure: UpstreamFailure): void;
 }
 
 /** The owner of connections to one endpoint. */
@@ -64,6 +70,8 @@ export interface SessionStore {
 export interface Connection {
   readonly isHttp2: boolean;
   calls: number;
+  /** The call that was sent last, while it is in progress. */
+  latest: ConnectionCall | undefined;
   /** Whether no call was sent on it since the last `EndpointPool.closeIdle`. */
   isUnused: boolean;
   /** Whether another call may be sent on it now. */

@@ -10,6 +10,7 @@ import {
   addressOf,
   callsPerConnection,
   type Connection,
+  type ConnectionCall,
   type ConnectionOptions,
   type ConnectionOwner,
   type ConnectionTarget,
@@ -19,6 +20,7 @@ import { createConnection } from "./create-connection.ts";
 import { type EndpointFigures, EndpointHealth, unmeasured } from "./endpoint-health.ts";
 import { BackendLoad } from "./backend-load.ts";
 import { saysSomethingOfTheEndpoint, type UpstreamFailure } from "./failure.ts";
+import type { EndpointSockets, SocketHolder } from "./endpoint-sockets.ts";
 import { OpeningSocket, type SocketOwner } from "./opening-socket.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
 import { TunnelShare } from "./tunnel-share.ts";
@@ -27,7 +29,10 @@ import { PendingQueue } from "./pending-queue.ts";
 /** The settings of the connections to one endpoint; all pools of a backend share them. */
 export interface PoolOptions
   extends ConnectionOptions,
-    Pick<UpstreamSettings, "maxConnections" | "maxTunnels" | "maxWaitMs"> {}
+    Pick<UpstreamSettings, "maxConnections" | "maxTunnels" | "maxWaitMs"> {
+  /** Counts the connections to all endpoints. */
+  readonly sockets: EndpointSockets;
+}
 
 /** A stream of an endpoint, or a session, which counts as a call until `end`. */
 export interface CountedStream {
@@ -46,14 +51,14 @@ export interface PoolOwner {
 }
 
 /** The pool of one endpoint. Its calls are counted in the load of its backend. */
-export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore {
+export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, SocketHolder {
   readonly target: ConnectionTarget;
   #address: string | undefined;
   #health: EndpointHealth | undefined;
   readonly #owner: PoolOwner;
   readonly #options: PoolOptions;
   #connections: Set<Connection> | undefined;
-  /** Connections with a leaving endpoint, until their last call has ended. They do not count. */
+  /** Connections that take no more calls, until their last one has ended. They count for all endpoints only. */
   #leaving: Set<Connection> | undefined;
   /** The available connections. */
   readonly #free: Connection[] = [];
@@ -98,7 +103,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore {
 
   /** Whether a call would have to wait. */
   get isBusy(): boolean {
-    return this.#free.length === 0 && this.#size >= this.#maxConnections;
+    return this.#free.length === 0 && (this.#size >= this.#maxConnections || this.#options.sockets.isFull);
   }
 
   /** The number of connections for calls. */
@@ -140,9 +145,25 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore {
     }));
   }
 
-  /** Whether calls wait for a connection. */
-  get hasWaiting(): boolean {
+  get hasPending(): boolean {
     return this.#pending?.first !== undefined;
+  }
+
+  /** Whether calls wait for a connection that a call to this endpoint may hold. */
+  get hasWaiting(): boolean {
+    return this.hasPending || (this.#callsPerConnection === 1 && this.#options.sockets.hasWaiting);
+  }
+
+  get ownCalls(): readonly ConnectionCall[] {
+    const connections = [...(this.#connections ?? []), ...(this.#leaving ?? [])];
+    return connections.flatMap(({ isHttp2, latest }) => (isHttp2 || latest === undefined ? [] : latest));
+  }
+
+  closeIdleConnection(): boolean {
+    const idle = this.#free.find(({ calls }) => calls === 0);
+    if (idle === undefined) return false;
+    this.#discard(idle);
+    return true;
   }
 
   /**
@@ -166,12 +187,12 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore {
    *   request.
    */
   send(request: UpstreamRequest, sink: ResponseSink, isRepeated = false): UpstreamCall {
-    const call = new UpstreamCall(this.address, request.body, sink, this);
+    const call = new UpstreamCall(this.address, request, sink, this);
     this.inFlight++;
     if (request.upgrade === undefined) this.#owner.load.inFlight++;
     else this.#ownTunnels.add(call, request.client);
     if (!isRepeated) this.#ownHealth.requests++;
-    const connection = this.#connectionWithRoom();
+    const connection = this.#connectionWithRoom(request.client);
     if (connection === undefined) this.#ownPending.join(call, request);
     else this.#dispatch(connection, request, call);
     return call;
@@ -247,10 +268,11 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore {
     }
     const { connection } = call;
     if (connection === undefined) {
-      this.#pending?.leave(call);
+      this.#leavePending(call);
       return;
     }
     call.connection = undefined;
+    if (connection.latest === call) connection.latest = undefined;
     this.#starting?.leave(call);
     // It accepts no streams, and other connections may. Its calls finish, and no other is sent on it.
     if (failure?.kind === "overloaded") this.onUnavailable(connection);
@@ -259,14 +281,21 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore {
       if (connection.calls === 0) {
         this.#leaving.delete(connection);
         connection.destroy();
+        this.#options.sockets.giveBack(this);
       }
     } else {
       this.#takeBack(connection);
     }
     // The tunnel for which it was opened has ended.
     if (connection.calls === 0 && this.#size > this.#maxConnections) this.#discard(connection);
-    this.#serveNext();
+    this.#options.sockets.serve(this);
     if (this.#closing && connection.calls === 0) this.#discard(connection);
+    this.#options.sockets.serveWaiting();
+  }
+
+  #leavePending(call: UpstreamCall): void {
+    this.#pending?.leave(call);
+    if (!this.hasPending) this.#options.sockets.leave(this);
   }
 
   /** A failed stream does not affect the others of its connection. */
@@ -277,22 +306,22 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore {
     else if (wasFull) this.#free.push(connection);
   }
 
-  #serveNext(): void {
+  serveNext(): void {
     const next = this.#pending?.first;
     if (next === undefined) return;
-    const connection = this.#connectionWithRoom();
+    const connection = this.#connectionWithRoom(next.request.client);
     if (connection === undefined) return;
-    this.#pending?.leave(next.call);
+    this.#leavePending(next.call);
     this.#dispatch(connection, next.request, next.call);
   }
 
-  /** Returns the connection on top of the stack, or a new one. */
-  #connectionWithRoom(): Connection | undefined {
+  /** Returns the connection on top of the stack, or a new one for a call of `client`. */
+  #connectionWithRoom(client: string | undefined): Connection | undefined {
     for (let free = this.#free.at(-1); free !== undefined; free = this.#free.at(-1)) {
       if (free.isAvailable) return free;
       this.#discard(free);
     }
-    if (this.#size >= this.#maxConnections) return undefined;
+    if (this.#size >= this.#maxConnections || !this.#options.sockets.take(this, client)) return undefined;
     const connection = createConnection(this.target, this.#options, this, this);
     (this.#connections ??= new Set()).add(connection);
     this.#free.push(connection);
@@ -301,14 +330,16 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore {
 
   onUnavailable(connection: Connection): void {
     this.#discard(connection);
-    if (connection.calls > 0) (this.#leaving ??= new Set()).add(connection);
   }
 
+  /** Closes a connection after its calls. */
   #discard(connection: Connection): void {
-    this.#connections?.delete(connection);
     const at = this.#free.indexOf(connection);
     if (at !== -1) this.#free.splice(at, 1);
     connection.close();
+    if (this.#connections?.delete(connection) !== true) return;
+    if (connection.calls > 0) (this.#leaving ??= new Set()).add(connection);
+    else this.#options.sockets.giveBack(this);
   }
 
   /** @param connection on top of the stack. */
@@ -317,6 +348,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore {
     connection.isUnused = false;
     if (connection.calls === this.#callsPerConnection) this.#free.pop();
     call.connection = connection;
+    connection.latest = call;
     call.sentMs = this.#options.clock.monotonicMs();
     const { idleTimeoutMs = this.#options.idleTimeoutMs } = request;
     connection.send(request, idleTimeoutMs, call);

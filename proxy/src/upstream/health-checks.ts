@@ -123,7 +123,7 @@ function askEndpoint(options: HealthCheckSettings & CheckedEndpoint): Promise<Ch
     const address = addressOf(target.endpoint);
     const fields = ["host", address, "user-agent", "gateway-proxy-health-check"];
     const request = { method: "GET", path, fields, body: undefined, upgrade: undefined };
-    connection.send(request, timeoutMs, new UpstreamCall(address, undefined, sink, owner));
+    connection.send(request, timeoutMs, new UpstreamCall(address, request, sink, owner));
   });
 }
 

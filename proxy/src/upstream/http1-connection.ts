@@ -33,6 +33,7 @@ export class Http1Connection implements Connection, ClientExchange, SocketOwner 
   #isClosed = false;
   readonly isHttp2 = false;
   calls = 0;
+  latest: ConnectionCall | undefined;
   isUnused = false;
 
   constructor(target: ConnectionTarget, options: ConnectionOptions, sessions: SessionStore, owner: ConnectionOwner) {

@@ -39,6 +39,7 @@ export class Http2Connection implements Connection, SocketOwner {
   #isClosed = false;
   readonly isHttp2 = true;
   calls = 0;
+  latest: ConnectionCall | undefined;
   isUnused = false;
 
   constructor(target: ConnectionTarget, options: ConnectionOptions, sessions: SessionStore, owner: ConnectionOwner) {

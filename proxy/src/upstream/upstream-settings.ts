@@ -8,6 +8,8 @@ export interface UpstreamSettings {
    * many.
    */
   readonly maxTunnels?: number;
+  /** Maximum number of connections to all endpoints together, tunnels included. Default: no maximum. */
+  readonly maxSockets?: number;
   /** Maximum number of calls to a backend, including pending ones. */
   readonly maxRequests: number;
   /** Maximum number of calls to a backend that wait for a connection. */

@@ -1,0 +1,121 @@
+/** The connections to all endpoints together have a maximum, which clients share fairly. */
+import type { ServerResponse } from "node:http";
+import { expect, test } from "vitest";
+import { startBackend, type TestBackend } from "../support/backend.ts";
+import { freePort } from "../support/free-port.ts";
+import {
+  backendManifest,
+  backendRef,
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  startGateway,
+} from "../support/gateway.ts";
+import { openFrom } from "../support/proxied-client.ts";
+
+const maxSockets = 3;
+
+/** Five backends at `/0` to `/4`, whose requests wait for the test, and one at `/gone` that does not listen. */
+async function start(upstream = {}) {
+  const held: { readonly path: string; readonly response: ServerResponse }[] = [];
+  const backends: TestBackend[] = [];
+  for (let at = 0; at < 5; at++) {
+    backends.push(await startBackend(({ url: path = "" }, response) => void held.push({ path, response })));
+  }
+  const ports = [...backends.map(({ port }) => port), await freePort()];
+  const names = [...backends.keys(), "gone"];
+  const rules = names.map((name) => {
+    return `{ matches: [{ path: { value: /${name} } }], backendRefs: [${backendRef(`b-${name}`)}] }`;
+  });
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      ...names.map((name, at) => backendManifest(`b-${name}`, ports[at] ?? 0)),
+      routeManifest("r", rules),
+    ),
+    {
+      expectsProxyHeader: true,
+      upstream: { maxConnections: 10, maxSockets, maxRequests: 100, maxWaiting: 100, maxWaitMs: 5_000, ...upstream },
+    },
+  );
+  const send = (address: string, path: string) =>
+    openFrom(gateway, address, `GET /${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  const paths = (): readonly string[] => held.map(({ path }) => path);
+  const respond = (path: string): void => {
+    for (const { path: each, response } of held) if (each === path) response.end("done");
+  };
+  return { gateway, send, paths, respond };
+}
+
+type Started = Awaited<ReturnType<typeof start>>;
+
+/** Takes all connections for requests of one client. */
+async function takeAll({ send, paths }: Started) {
+  const clients = [];
+  for (let at = 0; at < maxSockets; at++) {
+    clients.push(send("10.0.0.1", `${at}`));
+    await expect.poll(() => paths().length).toBe(at + 1);
+  }
+  return clients;
+}
+
+test("a client with fewer requests gets one in place of the newest of the client with the most", async () => {
+  const started = await start();
+  const slow = await takeAll(started);
+  const other = started.send("10.0.0.2", "4");
+  await expect.poll(() => started.paths().at(-1)).toBe("/4");
+  started.respond("/4");
+  await expect.poll(() => other.text()).toContain("done");
+  await expect.poll(() => slow[2]?.text()).toContain("HTTP/1.1 503");
+  expect(started.gateway.records.map(({ reason }) => reason)).toEqual(["BackendOverloaded", undefined]);
+  started.respond("/0");
+  started.respond("/1");
+  await expect.poll(() => slow.filter(({ text }) => text().includes("done")).length).toBe(2);
+});
+
+test("a client with the most waits, and is served when a request to another endpoint has ended", async () => {
+  const started = await start();
+  await takeAll(started);
+  const waiting = [3, 4].map((at) => started.send("10.0.0.1", `${at}`));
+  await expect.poll(() => started.gateway.dataPlane.endpoints().filter(({ pending }) => pending > 0).length).toBe(5);
+  expect(started.paths()).toHaveLength(maxSockets);
+  started.respond("/0");
+  await expect.poll(() => started.paths().at(-1)).toBe("/3");
+  started.respond("/1");
+  await expect.poll(() => started.paths().at(-1)).toBe("/4");
+  started.respond("/3");
+  started.respond("/4");
+  await expect.poll(() => waiting.filter(({ text }) => text().includes("done")).length).toBe(2);
+});
+
+test("requests that wait for a connection to any endpoint get 503 in time, and hold none", async () => {
+  const started = await start();
+  await takeAll(started);
+  const waiting = started.send("10.0.0.1", "4");
+  await expect.poll(() => started.gateway.dataPlane.endpoints().filter(({ pending }) => pending > 0).length).toBe(4);
+  started.gateway.clock.advance(5_000);
+  await expect.poll(() => waiting.text()).toContain("HTTP/1.1 503");
+  started.respond("/0");
+  const next = started.send("10.0.0.1", "3");
+  await expect.poll(() => started.paths().at(-1)).toBe("/3");
+  started.respond("/3");
+  await expect.poll(() => next.text()).toContain("done");
+});
+
+test("idle connections make room, and connections that end in any way are not counted", async () => {
+  const started = await start();
+  const { send, paths, respond, gateway } = started;
+  for (let round = 0; round < 3; round++) {
+    for (let at = 0; at < 5; at++) {
+      const count = paths().length;
+      const client = send("10.0.0.1", `${at}`);
+      await expect.poll(() => paths().length).toBe(count + 1);
+      if (round === 1) client.socket.destroy();
+      else respond(`/${at}`);
+      await expect.poll(() => gateway.records.length).toBe(round * 6 + at + 1);
+    }
+    const refused = send("10.0.0.1", "gone");
+    await expect.poll(() => refused.text()).toContain("HTTP/1.1 503");
+  }
+  await takeAll({ ...started, paths: () => paths().slice(15) });
+});
