@@ -114,8 +114,8 @@ test("idle connections make room, and connections that end in any way are not co
       else respond(`/${at}`);
       await expect.poll(() => gateway.records.length).toBe(round * 6 + at + 1);
     }
-    const refused = send("10.0.0.1", "gone");
-    await expect.poll(() => refused.text()).toContain("HTTP/1.1 503");
+    const failed = send("10.0.0.1", "gone");
+    await expect.poll(() => failed.text()).toContain("HTTP/1.1 503");
   }
   await takeAll({ ...started, paths: () => paths().slice(15) });
 });

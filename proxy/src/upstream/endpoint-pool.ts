@@ -281,7 +281,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
       if (connection.calls === 0) {
         this.#leaving.delete(connection);
         connection.destroy();
-        this.#options.sockets.giveBack(this);
+        this.#options.sockets.release(this);
       }
     } else {
       this.#takeBack(connection);
@@ -339,7 +339,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     connection.close();
     if (this.#connections?.delete(connection) !== true) return;
     if (connection.calls > 0) (this.#leaving ??= new Set()).add(connection);
-    else this.#options.sockets.giveBack(this);
+    else this.#options.sockets.release(this);
   }
 
   /** @param connection on top of the stack. */

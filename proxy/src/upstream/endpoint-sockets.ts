@@ -53,7 +53,7 @@ export class EndpointSockets {
   }
 
   /** A connection of `holder` has ended. */
-  giveBack(holder: SocketHolder): void {
+  release(holder: SocketHolder): void {
     this.#open--;
     const left = (this.#holders.get(holder) ?? 0) - 1;
     if (left > 0) this.#holders.set(holder, left);
