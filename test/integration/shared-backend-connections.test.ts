@@ -2,10 +2,19 @@
  * One connection to an HTTP/2 endpoint carries the requests of all clients, so nothing that one client causes on its
  * own streams may end it.
  */
+import { once } from "node:events";
 import { get } from "node:http";
-import type { Socket } from "node:net";
-import { expect, test } from "vitest";
-import { gatewayManifest, manifests, routeManifest, serviceManifest, startGateway } from "../support/gateway.ts";
+import { createServer, type ServerHttp2Stream } from "node:http2";
+import type { AddressInfo, Socket } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import {
+  gatewayManifest,
+  manifests,
+  routeManifest,
+  serviceManifest,
+  startGateway,
+  type TestGateway,
+} from "../support/gateway.ts";
 import {
   endHeaders,
   endStream,
@@ -18,6 +27,16 @@ import {
 
 const okHead = literalBlock([[":status", "200"]]);
 
+function serve(port: number): Promise<TestGateway> {
+  return startGateway(
+    manifests(
+      gatewayManifest(),
+      serviceManifest("svc", [port], "appProtocol: kubernetes.io/h2c"),
+      routeManifest("r", ["{ backendRefs: [{ name: svc, port: 80 }] }"]),
+    ),
+  );
+}
+
 /** A gateway, and its connection to an endpoint whose frames the test sends. */
 async function startShared() {
   const frames: Frame[] = [];
@@ -26,13 +45,7 @@ async function startShared() {
     sockets.add(socket);
     frames.push(...received);
   });
-  const gateway = await startGateway(
-    manifests(
-      gatewayManifest(),
-      serviceManifest("svc", [port], "appProtocol: kubernetes.io/h2c"),
-      routeManifest("r", ["{ backendRefs: [{ name: svc, port: 80 }] }"]),
-    ),
-  );
+  const gateway = await serve(port);
   const ofType = (type: number, stream?: number): readonly Frame[] =>
     frames.filter((each) => each.type === type && (stream ?? each.stream) === each.stream);
   const send = (...parts: readonly Buffer[]): void => {
@@ -70,4 +83,26 @@ test("a response with a head that is too long ends its request only", async () =
   send(frame(frameType.headers, endHeaders | endStream, 1, okHead));
   expect((await waiting).status).toBe(200);
   expect(connections()).toBe(1);
+});
+
+test("streams that one client holds do not keep others waiting, where an endpoint accepts few on a connection", async () => {
+  const held: ServerHttp2Stream[] = [];
+  const server = createServer({ settings: { maxConcurrentStreams: 2 } });
+  server.on("session", (session) => session.on("error", () => undefined));
+  server.on("stream", (stream: ServerHttp2Stream, headers) => {
+    stream.on("error", () => undefined);
+    if (headers[":path"] === "/held") held.push(stream);
+    else stream.respond({ ":status": 200 }, { endStream: true });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  // A listening TCP server has such an address.
+  const gateway = await serve((server.address() as AddressInfo).port);
+  for (let count = 1; count <= 4; count++) {
+    get(`${gateway.url()}/held`).on("error", () => undefined);
+    await expect.poll(() => held.length).toBe(count);
+  }
+  expect((await fetch(`${gateway.url()}/other`)).status).toBe(200);
+  for (const stream of held) stream.respond({ ":status": 200 }, { endStream: true });
 });

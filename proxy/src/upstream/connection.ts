@@ -59,6 +59,10 @@ export interface ConnectionCall extends ClientExchangeEvents {
 export interface ConnectionOwner {
   /** The connection takes no more calls. Those in progress continue, unless it has failed. */
   onUnavailable(connection: Connection): void;
+  /**
+   * HTTP/2: the endpoint accepts `max` streams on the connection. Absent: the owner does not need it.
+   */
+  onMaxStreams?(max: number): void;
 }
 
 /** The TLS session of an endpoint, which its next connection resumes (RFC 8446 §2.2). */
@@ -72,6 +76,8 @@ export interface Connection {
   calls: number;
   /** The call that was sent last, while it is in progress. */
   latest: ConnectionCall | undefined;
+  /** Whether the pool counts it as free: it carries fewer calls than it may. */
+  isFree: boolean;
   /** Whether no call was sent on it since the last `EndpointPool.closeIdle`. */
   isUnused: boolean;
   /** Whether another call may be sent on it now. */
@@ -88,7 +94,10 @@ export interface Connection {
   destroy(): void;
 }
 
-/** Maximum number of concurrent calls of a connection. More streams would all fail with it, and share its one core. */
+/**
+ * Maximum number of concurrent calls of a connection. More streams would all fail with it, and share its one core. The
+ * endpoint may accept fewer.
+ */
 export function callsPerConnection({ protocol }: ConnectionTarget): number {
   return protocol === "h2" ? 100 : 1;
 }

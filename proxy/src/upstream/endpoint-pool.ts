@@ -62,6 +62,8 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   #leaving: Set<Connection> | undefined;
   /** The available connections. */
   readonly #free: Connection[] = [];
+  /** Maximum number of concurrent calls of a connection, as far as the endpoint has said. */
+  #maxCalls: number;
   #pending: PendingQueue | undefined;
   /**
    * Calls with an HTTP/2 connection that is being opened, or accepts no stream now (SETTINGS_MAX_CONCURRENT_STREAMS).
@@ -77,6 +79,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     this.target = target;
     this.#owner = owner;
     this.#options = options;
+    this.#maxCalls = callsPerConnection(target);
   }
 
   get endpoint(): Endpoint {
@@ -300,10 +303,21 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
 
   /** A failed stream does not affect the others of its connection. */
   #takeBack(connection: Connection): void {
-    const wasFull = connection.calls === this.#callsPerConnection;
     connection.calls--;
     if (!connection.isAvailable) this.#discard(connection);
-    else if (wasFull) this.#free.push(connection);
+    else if (!connection.isFree && connection.calls < this.#maxCalls) this.#addFree(connection);
+  }
+
+  #addFree(connection: Connection): void {
+    connection.isFree = true;
+    this.#free.push(connection);
+  }
+
+  /** Calls beyond it that were sent before it was known wait on their connection. */
+  onMaxStreams(max: number): void {
+    const usual = callsPerConnection(this.target);
+    // One that accepts none now may accept some later.
+    this.#maxCalls = max === 0 ? usual : Math.min(usual, max);
   }
 
   serveNext(): void {
@@ -318,13 +332,19 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   /** Returns the connection on top of the stack, or a new one for a call of `client`. */
   #connectionWithRoom(client: string | undefined): Connection | undefined {
     for (let free = this.#free.at(-1); free !== undefined; free = this.#free.at(-1)) {
-      if (free.isAvailable) return free;
-      this.#discard(free);
+      if (!free.isAvailable) {
+        this.#discard(free);
+      } else if (free.calls < this.#maxCalls) {
+        return free;
+      } else {
+        free.isFree = false;
+        this.#free.pop();
+      }
     }
     if (this.#size >= this.#maxConnections || !this.#options.sockets.take(this, client)) return undefined;
     const connection = createConnection(this.target, this.#options, this, this);
     (this.#connections ??= new Set()).add(connection);
-    this.#free.push(connection);
+    this.#addFree(connection);
     return connection;
   }
 
@@ -334,8 +354,9 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
 
   /** Closes a connection after its calls. */
   #discard(connection: Connection): void {
-    const at = this.#free.indexOf(connection);
+    const at = connection.isFree ? this.#free.indexOf(connection) : -1;
     if (at !== -1) this.#free.splice(at, 1);
+    connection.isFree = false;
     connection.close();
     if (this.#connections?.delete(connection) !== true) return;
     if (connection.calls > 0) (this.#leaving ??= new Set()).add(connection);
@@ -346,7 +367,10 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   #dispatch(connection: Connection, request: UpstreamRequest, call: UpstreamCall): void {
     connection.calls++;
     connection.isUnused = false;
-    if (connection.calls === this.#callsPerConnection) this.#free.pop();
+    if (connection.calls >= this.#maxCalls) {
+      connection.isFree = false;
+      this.#free.pop();
+    }
     call.connection = connection;
     connection.latest = call;
     call.sentMs = this.#options.clock.monotonicMs();

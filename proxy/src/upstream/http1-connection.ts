@@ -34,6 +34,7 @@ export class Http1Connection implements Connection, ClientExchange, SocketOwner 
   readonly isHttp2 = false;
   calls = 0;
   latest: ConnectionCall | undefined;
+  isFree = false;
   isUnused = false;
 
   constructor(target: ConnectionTarget, options: ConnectionOptions, sessions: SessionStore, owner: ConnectionOwner) {

@@ -40,6 +40,7 @@ export class Http2Connection implements Connection, SocketOwner {
   readonly isHttp2 = true;
   calls = 0;
   latest: ConnectionCall | undefined;
+  isFree = false;
   isUnused = false;
 
   constructor(target: ConnectionTarget, options: ConnectionOptions, sessions: SessionStore, owner: ConnectionOwner) {
@@ -74,6 +75,7 @@ export class Http2Connection implements Connection, SocketOwner {
       limits: defaultHttp2ClientLimits,
       clock,
       onOpen: () => this.#onOpen(wire),
+      onMaxStreams: (max) => this.#owner.onMaxStreams?.(max),
       onUnavailable: (reason) => this.#leave(new Error(reason)),
       onClosed: () => sweeper.delete(wire),
     });

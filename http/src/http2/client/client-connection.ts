@@ -35,6 +35,11 @@ export interface ClientConnectionOptions<Head> {
   /** Called when the peer's settings have arrived, so that it accepts requests. */
   readonly onOpen: () => void;
   /**
+   * Called with the maximum number of concurrent streams that the peer accepts, before `onOpen` and when it changes.
+   * Infinity: no maximum.
+   */
+  readonly onMaxStreams?: ((max: number) => void) | undefined;
+  /**
    * Called once, when the connection accepts no more requests, by GOAWAY or because it closes. `reason` is for the log.
    */
   readonly onDrain: (reason: string) => void;
@@ -269,6 +274,9 @@ export class ClientConnection<Head> {
     const isFirst = this.#phase === "opening";
     if (isFirst) this.#phase = "open";
     this.#streams.apply(settings);
+    if (isFirst || settings.maxConcurrentStreams !== undefined) {
+      this.#options.onMaxStreams?.(this.#streams.maxConcurrentStreams);
+    }
     if (isFirst) this.#options.onOpen();
   }
 

@@ -45,6 +45,11 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   #maxConcurrentStreams = Infinity;
   /** Whether the peer accepts extended CONNECT (RFC 8441 §3). */
   allowsConnect = false;
+  /** The maximum number of open streams that the peer has set; Infinity if it has set none. */
+  get maxConcurrentStreams(): number {
+    return this.#maxConcurrentStreams;
+  }
+
   /** The number of frames with a part of a response. */
   received = 0;
 

@@ -15,6 +15,8 @@ export interface Http2ClientOptions {
   readonly clock: Clock;
   /** Called once, when the server accepts requests, unless the connection fails before. */
   readonly onOpen: () => void;
+  /** As `ClientConnectionOptions.onMaxStreams`. */
+  readonly onMaxStreams?: ((max: number) => void) | undefined;
   /**
    * Called once, when the connection accepts no more requests: by GOAWAY, or because it closes.
    *
@@ -48,6 +50,7 @@ export class Http2ClientConnection implements Swept {
       limits: options.limits,
       clock: options.clock,
       onOpen: options.onOpen,
+      onMaxStreams: options.onMaxStreams,
       onDrain: options.onUnavailable,
       onClose: options.onClosed,
       onError: options.onError,
