@@ -93,22 +93,40 @@ test("a request that is larger than the budget is allowed where nothing is count
   expect(await ask(gateway, { max_tokens: 1 })).toMatchObject({ status: 429 });
 });
 
+const chat = "/v1/chat/completions";
+const gemini = "/v1beta/models/m:generateContent";
+
 test.each([
-  ["max_completion_tokens", { max_completion_tokens: 300 }, 300],
-  ["max_output_tokens", { max_output_tokens: 300 }, 300],
-  ["Gemini's maxOutputTokens", { generationConfig: { maxOutputTokens: 300, candidateCount: 2 } }, 600],
-  ["Bedrock's maxTokens", { inferenceConfig: { maxTokens: 300 } }, 300],
-  ["several choices", { max_tokens: 300, n: 3 }, 900],
-  ["the larger of two", { max_tokens: 300, max_completion_tokens: 400 }, 400],
-  ["1,024 for a model without responses", {}, 1_024],
-  ["1,024 for a number that is none", { max_tokens: -1 }, 1_024],
-])("the output of a request is %s", async (_, fields, output) => {
-  const { provider, gateway } = await serve("{ tokens: 10000, unit: Hours, reserve: Estimate }");
-  const first = ask(gateway, fields);
+  ["max_completion_tokens", chat, { max_completion_tokens: 300 }, 300],
+  ["max_output_tokens", "/v1/responses", { max_output_tokens: 300 }, 300],
+  ["Gemini's maxOutputTokens", gemini, { generationConfig: { maxOutputTokens: 300, candidateCount: 2 } }, 600],
+  ["Bedrock's maxTokens", "/model/m/converse", { inferenceConfig: { maxTokens: 300 } }, 300],
+  ["Ollama's num_predict", "/api/chat", { options: { num_predict: 300 } }, 300],
+  ["several choices", chat, { max_tokens: 300, n: 3 }, 900],
+  ["the larger of two", chat, { max_tokens: 300, max_completion_tokens: 400 }, 400],
+  ["1,024 for a model without responses", chat, {}, 1_024],
+  ["1,024 for a number that is none", chat, { max_tokens: -1 }, 1_024],
+  // Servers ignore what their API does not have.
+  ["1,024 for a smaller number in another spelling", chat, { Max_Tokens: 1 }, 1_024],
+  ["1,024 for a smaller number of another API", chat, { max_output_tokens: 1 }, 1_024],
+  [
+    "1,024 for a smaller number in a member of another API",
+    "/v1/responses",
+    { options: { max_output_tokens: 1 } },
+    1_024,
+  ],
+  ["1,024 for a smaller number at an unknown path", "/v2/generate-text", { max_tokens: 1 }, 1_024],
+  ["a larger number of another API", chat, { max_output_tokens: 2_000 }, 2_000],
+])("the output of a request is %s", async (_, path, fields, output) => {
+  const provider = new HeldProvider();
+  const { port } = await startBackend(provider.respond);
+  const entry = "{ tokens: 10000, unit: Hours, reserve: Estimate }";
+  const gateway = await startGatewayTo("openaiCompatible", port, [entry], "otherEndpoints: Allow");
+  const first = fetch(`${gateway.url()}${path}`, { method: "POST", body: bodyOf(fields) });
   const response = await provider.next();
   expect(await remaining(gateway)).toBe(String(10_000 - 100 - output));
   stream(response, 1, 1);
-  await first;
+  await (await first).text();
 });
 
 test("the output of a request that does not say it is the mean of the model", async () => {

@@ -16,7 +16,7 @@ export interface LlmGateway {
   readonly mock: MockLlm;
 }
 
-type Provider = "openai" | "anthropic";
+type Provider = "openai" | "openaiCompatible" | "anthropic";
 
 /** @param local entries of the policy on the only route, as flow YAML */
 export async function startLlmGateway(provider: Provider, local: readonly string[]): Promise<LlmGateway> {

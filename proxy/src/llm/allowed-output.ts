@@ -21,19 +21,65 @@ export const allowedOutputNames: MemberNames = Object.fromEntries<readonly strin
   ...parents.map((name) => [name, inner] as const),
 ]);
 
+/** What a request says about its output. */
+export interface AllowedOutput {
+  /** For all choices together, at most 2^31 − 1. */
+  readonly tokens: number;
+  /** The members that say it, in the spelling of their API; a dot precedes those inside of another one. */
+  readonly members: readonly string[];
+}
+
+/** Gemini and Bedrock reject other members, so that their spelling does not matter. */
+const strictNames = ["maxoutputtokens", "maxtokens", "maxtokencount"];
+
+/** The members of `AllowedOutput` that the endpoints of each API obey. */
+const apis: readonly { readonly path: RegExp; readonly members: readonly string[] }[] = [
+  { path: /completions$/, members: ["max_tokens", "max_completion_tokens"] },
+  { path: /\/responses$/, members: ["max_output_tokens"] },
+  { path: /\/messages$/, members: ["max_tokens"] },
+  { path: /:(?:streamGenerateContent|generateContent)$/, members: [".maxoutputtokens", ".max_output_tokens"] },
+  { path: /\/converse(?:-stream)?$/, members: [".maxtokens"] },
+  {
+    path: /\/invoke(?:-with-response-stream)?$/,
+    members: ["max_tokens", "max_gen_len", ".maxtokencount", ".maxtokens", ".max_output_tokens", ".maxoutputtokens"],
+  },
+  { path: /\/api\/(?:chat|generate)$/, members: [".num_predict"] },
+  { path: /\/v[12]\/chat$/, members: ["max_tokens"] },
+];
+
 /**
- * Returns the tokens for all choices together, at most 2^31 − 1; undefined if no member is a whole number above 0. Of
- * several the largest counts, since servers differ in which they use.
+ * Returns what a request allows; undefined if no member is a whole number above 0. Of several the largest counts, since
+ * servers differ in which they use.
  *
  * @param object read with `allowedOutputNames`.
  */
-export function allowedOutputOf(body: Buffer, object: JsonObject): number | undefined {
-  const members = [...object.members, ...object.members.flatMap((member) => member.object?.members ?? [])];
-  const largest = (names: readonly string[]): number =>
-    Math.max(0, ...members.filter(({ name }) => names.includes(name)).map((member) => wholeNumberOf(body, member)));
-  const output = largest([...outputNames, ...innerOutputNames]);
-  if (output === 0) return undefined;
-  return Math.min(maxTokens, output * Math.max(1, largest([...choiceNames, ...innerChoiceNames])));
+export function allowedOutputOf(body: Buffer, { members }: JsonObject): AllowedOutput | undefined {
+  const outer = members.map((member) => ({ member, prefix: "" }));
+  const inner = members.flatMap(({ object }) => object?.members ?? []).map((member) => ({ member, prefix: "." }));
+  const stated = [...outer, ...inner].map(({ member, prefix }) => {
+    const { name, isExact } = member;
+    const isSpelled = isExact || strictNames.includes(name);
+    return { name, member: isSpelled ? prefix + name : undefined, value: wholeNumberOf(body, member) };
+  });
+  const outputs = stated.filter(({ name, value }) => [...outputNames, ...innerOutputNames].includes(name) && value > 0);
+  if (outputs.length === 0) return undefined;
+  const choices = stated.filter(({ name }) => [...choiceNames, ...innerChoiceNames].includes(name));
+  const largest = (of: typeof stated): number => Math.max(1, ...of.map(({ value }) => value));
+  return {
+    tokens: Math.min(maxTokens, largest(outputs) * largest(choices)),
+    members: outputs.flatMap(({ member }) => member ?? []),
+  };
+}
+
+/**
+ * Whether the provider obeys what a request says about its output. Many servers ignore members that their API does not
+ * have, such as `max_output_tokens` of chat completions.
+ *
+ * @param path that the provider receives.
+ */
+export function isObeyed({ members }: AllowedOutput, path: string): boolean {
+  const pathname = path.split("?", 1)[0] ?? "";
+  return apis.some((api) => api.members.some((member) => members.includes(member)) && api.path.test(pathname));
 }
 
 /** Returns 0 for anything else. */

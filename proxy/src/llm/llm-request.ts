@@ -1,6 +1,6 @@
 /** Reads the model and the stream option from the body of an LLM request, without changes to the body. */
 import type { TokenUsage } from "../ir/usage.ts";
-import { allowedOutputNames, allowedOutputOf } from "./allowed-output.ts";
+import { type AllowedOutput, allowedOutputNames, allowedOutputOf } from "./allowed-output.ts";
 import type { JsonMember, JsonReading, MemberNames } from "./request-json.ts";
 
 /** The members of an LLM request that limits and usage depend on. */
@@ -11,8 +11,8 @@ export interface LlmRequest {
   readonly clientModel?: string | undefined;
   /** Whether the request is for a stream; undefined without a JSON body. */
   readonly streaming?: boolean | undefined;
-  /** The output tokens that the request allows, for all of its choices together; undefined if it does not say. */
-  readonly allowedOutput?: number | undefined;
+  /** The output tokens that the request allows; undefined if it does not say. */
+  readonly allowedOutput?: AllowedOutput | undefined;
   /**
    * What the request may use, for limits that reserve it; absent before its backend is picked, and if it generates
    * nothing.

@@ -5,7 +5,7 @@ import { estimatedUsage } from "../../llm/request-estimate.ts";
 import { type Encoding, encodingOf } from "../../llm/tokens/encoding.ts";
 import { backendsOf, type BackendTarget } from "../compiled-rule.ts";
 import type { Stage, StagedRequest } from "../stage.ts";
-import { mayGenerate } from "./target.ts";
+import { backendPath, mayGenerate } from "./target.ts";
 
 /** The tokens of the prompt in an encoding. */
 interface Counted {
@@ -45,10 +45,11 @@ export const estimateUsage: Stage = {
 function estimate(request: StagedRequest, targets: readonly BackendTarget[], counted?: Counted): "continue" {
   const { services, llm, record } = request;
   request.takeBody()?.countTokenIds();
-  const estimates = targets.map(({ ai, backend: { backend } }) => {
+  const estimates = targets.map(({ ai, filters, backend: { backend } }) => {
     const model = modelOf(request, ai);
     const prompt = counted !== undefined && encodingOf(model) === counted.encoding ? counted.tokens : undefined;
-    const usage = estimatedUsage(record, llm, services.outputMeans.of(backend.key, model), prompt);
+    const path = backendPath(request, filters.path);
+    const usage = estimatedUsage(record, llm, path, services.outputMeans.of(backend.key, model), prompt);
     return withCost(usage, ai, llm?.clientModel);
   });
   const highest = estimates.reduce((one, other) => (weightOf(other) > weightOf(one) ? other : one));

@@ -53,10 +53,15 @@ function isPricedAt(request: StagedRequest, picked: CompiledTarget | undefined):
 
 /** Whether a response may use tokens. @param rewrite of the path that the backend gets. */
 export function mayGenerate(request: StagedRequest, rewrite: BackendTarget["filters"]["path"]): boolean {
-  const { head, upgrade } = request.downstream;
+  const { upgrade } = request.downstream;
   if (upgrade !== undefined) return true;
-  const path = rewrite === undefined ? head.path : rewritePath(rewrite, request.match, head.path);
-  return request.takeBody() !== undefined && !generatesNothing(path);
+  return request.takeBody() !== undefined && !generatesNothing(backendPath(request, rewrite));
+}
+
+/** Returns the path that the backend gets. */
+export function backendPath(request: StagedRequest, rewrite: BackendTarget["filters"]["path"]): string {
+  const { head } = request.downstream;
+  return rewrite === undefined ? head.path : rewritePath(rewrite, request.match, head.path);
 }
 
 function pickProvider(
