@@ -2,14 +2,17 @@
  * The output tokens that a request allows, by the members of the APIs: `max_tokens` (OpenAI, Anthropic),
  * `max_completion_tokens` (OpenAI chat completions), `max_output_tokens` (OpenAI responses),
  * `generationConfig.maxOutputTokens` (Gemini), `inferenceConfig.maxTokens` (Bedrock Converse), `max_gen_len` and
- * `maxTokenCount` (Bedrock InvokeModel), and `num_predict` (Ollama). `n`, `best_of` and `candidateCount` multiply them.
+ * `maxTokenCount` (Bedrock InvokeModel), and `num_predict` (Ollama). `n`, `best_of`, `candidateCount` and the prompts of
+ * one request to completions multiply them.
  */
+import { countPrompts } from "./prompt-count.ts";
 import type { JsonMember, JsonObject, MemberNames } from "./request-json.ts";
 import { maxTokens } from "./usage.ts";
 
 const outputNames = ["max_tokens", "max_completion_tokens", "max_output_tokens", "max_gen_len"];
 const innerOutputNames = ["maxoutputtokens", "max_output_tokens", "maxtokens", "maxtokencount", "num_predict"];
 const choiceNames = ["n", "best_of"];
+const promptName = "prompt";
 const innerChoiceNames = ["candidatecount", "candidate_count"];
 const parents = ["generationconfig", "generation_config", "inferenceconfig", "textgenerationconfig", "options"];
 
@@ -17,17 +20,22 @@ const inner = [...innerOutputNames, ...innerChoiceNames];
 
 /** The members that `allowedOutputOf` reads. */
 export const allowedOutputNames: MemberNames = Object.fromEntries<readonly string[]>([
-  ...[...outputNames, ...choiceNames].map((name) => [name, []] as const),
+  ...[...outputNames, ...choiceNames, promptName].map((name) => [name, []] as const),
   ...parents.map((name) => [name, inner] as const),
 ]);
 
 /** What a request says about its output. */
 export interface AllowedOutput {
-  /** For all choices together, at most 2^31 − 1. */
-  readonly tokens: number;
-  /** The members that say it, in the spelling of their API; a dot precedes those inside of another one. */
+  /** For one choice, at most 2^31 − 1; undefined if no member is a whole number above 0. */
+  readonly tokens: number | undefined;
+  /** The number of responses to each prompt, times that of prompts. */
+  readonly choices: number;
+  /** The members with the tokens, in the spelling of their API; a dot precedes those inside of another one. */
   readonly members: readonly string[];
 }
+
+/** Longer ones are no numbers that a server accepts. */
+const maxNumberBytes = 32;
 
 /** Gemini and Bedrock reject other members, so that their spelling does not matter. */
 const strictNames = ["maxoutputtokens", "maxtokens", "maxtokencount"];
@@ -48,25 +56,27 @@ const apis: readonly { readonly path: RegExp; readonly members: readonly string[
 ];
 
 /**
- * Returns what a request allows; undefined if no member is a whole number above 0. Of several the largest counts, since
- * servers differ in which they use.
+ * Returns what a request allows. Of several numbers the largest counts, since servers differ in which they use.
  *
  * @param object read with `allowedOutputNames`.
  */
-export function allowedOutputOf(body: Buffer, { members }: JsonObject): AllowedOutput | undefined {
+export function allowedOutputOf(body: Buffer, { members }: JsonObject): AllowedOutput {
   const outer = members.map((member) => ({ member, prefix: "" }));
   const inner = members.flatMap(({ object }) => object?.members ?? []).map((member) => ({ member, prefix: "." }));
   const stated = [...outer, ...inner].map(({ member, prefix }) => {
     const { name, isExact } = member;
     const isSpelled = isExact || strictNames.includes(name);
-    return { name, member: isSpelled ? prefix + name : undefined, value: wholeNumberOf(body, member) };
+    const value = name === promptName ? 0 : wholeNumberOf(body, member);
+    return { name, member: isSpelled ? prefix + name : undefined, value };
   });
   const outputs = stated.filter(({ name, value }) => [...outputNames, ...innerOutputNames].includes(name) && value > 0);
-  if (outputs.length === 0) return undefined;
   const choices = stated.filter(({ name }) => [...choiceNames, ...innerChoiceNames].includes(name));
   const largest = (of: typeof stated): number => Math.max(1, ...of.map(({ value }) => value));
+  const prompts = members.filter(({ name }) => name === promptName);
+  const counts = prompts.map(({ start, end }) => countPrompts(body, start, end));
   return {
-    tokens: Math.min(maxTokens, largest(outputs) * largest(choices)),
+    tokens: outputs.length === 0 ? undefined : largest(outputs),
+    choices: largest(choices) * Math.max(1, ...counts),
     members: outputs.flatMap(({ member }) => member ?? []),
   };
 }
@@ -82,8 +92,9 @@ export function isObeyed({ members }: AllowedOutput, path: string): boolean {
   return apis.some((api) => api.members.some((member) => members.includes(member)) && api.path.test(pathname));
 }
 
-/** Returns 0 for anything else. */
+/** Returns the number, which servers also read in a string; 0 for anything else. */
 function wholeNumberOf(body: Buffer, { start, end }: JsonMember): number {
-  const value = Number(body.toString("latin1", start, end));
+  if (end - start > maxNumberBytes) return 0;
+  const value = Number(body.toString("latin1", start, end).replaceAll('"', ""));
   return Number.isFinite(value) && value > 0 ? Math.min(maxTokens, Math.ceil(value)) : 0;
 }

@@ -14,7 +14,7 @@ test.each([
   ['\ufeff{"model":"gpt"}', "gpt", false],
   ['{"Model":"gpt","STREAM":true}', "gpt", true],
 ])("%s", (body, requestModel, streaming) => {
-  expect(read(body)).toEqual({ requestModel, streaming });
+  expect(read(body)).toMatchObject({ requestModel, streaming });
 });
 
 test.each(["", "--x\r\ncontent-disposition: form-data"])("%j has no model", (body) => {

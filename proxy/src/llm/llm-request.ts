@@ -11,7 +11,7 @@ export interface LlmRequest {
   readonly clientModel?: string | undefined;
   /** Whether the request is for a stream; undefined without a JSON body. */
   readonly streaming?: boolean | undefined;
-  /** The output tokens that the request allows; undefined if it does not say. */
+  /** The output that the request allows; undefined without a JSON body. */
   readonly allowedOutput?: AllowedOutput | undefined;
   /**
    * What the request may use, for limits that reserve it; absent before its backend is picked, and if it generates

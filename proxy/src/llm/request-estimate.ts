@@ -1,6 +1,6 @@
 /** What a request may use, before its response is known. */
 import type { TokenUsage } from "../ir/usage.ts";
-import { isObeyed } from "./allowed-output.ts";
+import { type AllowedOutput, isObeyed } from "./allowed-output.ts";
 import { tokensOfText } from "./estimate.ts";
 import type { LlmRequest } from "./llm-request.ts";
 import { maxTokens } from "./usage.ts";
@@ -26,8 +26,13 @@ export function estimatedUsage(
 ): TokenUsage {
   const input = Math.min(maxTokens, promptTokens ?? tokensOfText(body.requestBytes + body.missingIdBytes));
   const usual = meanOutput ?? defaultOutput;
-  const allowed = request?.allowedOutput;
-  const output =
-    allowed === undefined ? usual : isObeyed(allowed, path) ? allowed.tokens : Math.max(allowed.tokens, usual);
+  const output = Math.min(maxTokens, outputOf(request?.allowedOutput, path, usual));
   return { input, output, total: Math.min(maxTokens, input + output), estimated: true };
+}
+
+/** @param usual the output of a response where the request does not say how much it allows. */
+function outputOf(allowed: AllowedOutput | undefined, path: string, usual: number): number {
+  if (allowed === undefined) return usual;
+  const { tokens = usual, choices } = allowed;
+  return choices * (isObeyed(allowed, path) ? tokens : Math.max(tokens, usual));
 }
