@@ -2,8 +2,8 @@
  * The output tokens that a request allows, by the members of the APIs: `max_tokens` (OpenAI, Anthropic),
  * `max_completion_tokens` (OpenAI chat completions), `max_output_tokens` (OpenAI responses),
  * `generationConfig.maxOutputTokens` (Gemini), `inferenceConfig.maxTokens` (Bedrock Converse), `max_gen_len` and
- * `maxTokenCount` (Bedrock InvokeModel), and `num_predict` (Ollama). `n`, `best_of`, `candidateCount` and the prompts of
- * one request to completions multiply them.
+ * `maxTokenCount` (Bedrock InvokeModel), and `num_predict` (Ollama). `n`, `best_of`, `candidateCount` and the prompts
+ * of one request to completions multiply them.
  */
 import { countPrompts } from "./prompt-count.ts";
 import type { JsonMember, JsonObject, MemberNames } from "./request-json.ts";
