@@ -460,7 +460,7 @@ export class Forwarding implements RelayOwner, TrailerSelection {
     this.#silenceTimer = this.#newTimer(ms, () => {
       const call = this.#call;
       if (call?.isOver !== false || relay !== this.#relay || !this.#canMoveOn(true)) return;
-      call.expire();
+      this.#end(call);
       relay?.onFailure({ kind: "timeout", message }, call);
     });
   }
@@ -525,9 +525,22 @@ export class Forwarding implements RelayOwner, TrailerSelection {
     if (this.#relay !== relay) return;
     this.#call = call;
     if (call.isOver) return;
-    if (attemptTimeoutMs > 0) this.#setTimer(attemptTimeoutMs, () => onAttemptTimeout(call, relay));
+    if (attemptTimeoutMs > 0) this.#setTimer(attemptTimeoutMs, () => this.#onAttemptTimeout(call, relay));
     const firstByteMs = failover?.choice.list.firstByteTimeoutMs ?? 0;
     if (firstByteMs > 0) this.#limitSilence(firstByteMs, `no response within ${firstByteMs} ms`);
+  }
+
+  #onAttemptTimeout(call: UpstreamCall, relay: ResponseRelay): void {
+    // The response has arrived completely; the rest depends on the client.
+    if (call.isOver) return;
+    this.#end(call);
+    relay.onFailure({ kind: "timeout", message: "no complete response within timeouts.backendRequest" }, call);
+  }
+
+  /** Ends a call that takes too long. It counts against the endpoint, unless the rest of the upload has not come. */
+  #end(call: UpstreamCall): void {
+    if (this.#options.request.body?.waitsFor === "client") call.abort();
+    else call.expire();
   }
 
   /** No API of a model has trailers. */
@@ -639,13 +652,6 @@ export class Forwarding implements RelayOwner, TrailerSelection {
     this.#relay?.settle(this.#endingOfLatest(), nothingMore);
     this.#options.reply(reply);
   }
-}
-
-function onAttemptTimeout(call: UpstreamCall, relay: ResponseRelay): void {
-  // The response has arrived completely; the rest depends on the client.
-  if (call.isOver) return;
-  call.expire();
-  relay.onFailure({ kind: "timeout", message: "no complete response within timeouts.backendRequest" }, call);
 }
 
 function nothingMore(): void {
