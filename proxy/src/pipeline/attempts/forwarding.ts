@@ -39,6 +39,7 @@ import type { RequestReservation } from "../request-reservation.ts";
 import type { AbandonedResponses } from "./abandoned-responses.ts";
 import { AttemptHistory, mayBeBilled } from "./attempt-history.ts";
 import { AttemptTrace } from "./attempt-trace.ts";
+import { expireCall, onAttemptTimeout } from "./expire-call.ts";
 import { isEventStream } from "./first-event.ts";
 import { movesRequests, type ProviderChoice } from "./provider-choice.ts";
 import type { RequestDeadline } from "./request-deadline.ts";
@@ -460,7 +461,7 @@ export class Forwarding implements RelayOwner, TrailerSelection {
     this.#silenceTimer = this.#newTimer(ms, () => {
       const call = this.#call;
       if (call?.isOver !== false || relay !== this.#relay || !this.#canMoveOn(true)) return;
-      this.#end(call);
+      expireCall(call, this.#options.request.body);
       relay?.onFailure({ kind: "timeout", message }, call);
     });
   }
@@ -525,22 +526,9 @@ export class Forwarding implements RelayOwner, TrailerSelection {
     if (this.#relay !== relay) return;
     this.#call = call;
     if (call.isOver) return;
-    if (attemptTimeoutMs > 0) this.#setTimer(attemptTimeoutMs, () => this.#onAttemptTimeout(call, relay));
+    if (attemptTimeoutMs > 0) this.#setTimer(attemptTimeoutMs, () => onAttemptTimeout(call, relay, body));
     const firstByteMs = failover?.choice.list.firstByteTimeoutMs ?? 0;
     if (firstByteMs > 0) this.#limitSilence(firstByteMs, `no response within ${firstByteMs} ms`);
-  }
-
-  #onAttemptTimeout(call: UpstreamCall, relay: ResponseRelay): void {
-    // The response has arrived completely; the rest depends on the client.
-    if (call.isOver) return;
-    this.#end(call);
-    relay.onFailure({ kind: "timeout", message: "no complete response within timeouts.backendRequest" }, call);
-  }
-
-  /** Ends a call that takes too long. It counts against the endpoint, unless the rest of the upload has not come. */
-  #end(call: UpstreamCall): void {
-    if (this.#options.request.body?.waitsFor === "client") call.abort();
-    else call.expire();
   }
 
   /** No API of a model has trailers. */
