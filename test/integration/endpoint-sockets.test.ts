@@ -8,6 +8,7 @@ import {
   backendRef,
   gatewayManifest,
   manifests,
+  policyManifest,
   routeManifest,
   startGateway,
 } from "../support/gateway.ts";
@@ -32,6 +33,7 @@ async function start(upstream = {}) {
       gatewayManifest(),
       ...names.map((name, at) => backendManifest(`b-${name}`, ports[at] ?? 0)),
       routeManifest("r", rules),
+      policyManifest("limit", "kind: HTTPRoute, name: r", ["{ requests: 100, unit: Hours, key: source.address }"]),
     ),
     {
       expectsProxyHeader: true,
@@ -67,6 +69,8 @@ test("a client with fewer requests gets one in place of the newest of the client
   started.respond("/4");
   await expect.poll(() => other.text()).toContain("done");
   await expect.poll(() => slow[2]?.text()).toContain("HTTP/1.1 503");
+  // The backend got it, so its unit is not refunded.
+  expect(slow[2]?.text()).toContain("x-ratelimit-remaining: 97");
   expect(started.gateway.records.map(({ reason }) => reason)).toEqual(["BackendOverloaded", undefined]);
   started.respond("/0");
   started.respond("/1");

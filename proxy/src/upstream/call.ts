@@ -126,7 +126,7 @@ export class UpstreamCall implements ConnectionCall {
   /** Ends the call in favor of another one: closes a switched connection, fails any other call. */
   displace(failure: UpstreamFailure): void {
     this.#isDisplaced = true;
-    if (this.#switched === undefined) this.fail(failure);
+    if (this.#switched === undefined) this.fail({ ...failure, isDisplaced: this.#hasBegun });
     else this.#switched.destroy();
   }
 

@@ -25,6 +25,8 @@ export interface UpstreamFailure {
     | "unsendable";
   /** For the log; never shown to clients. */
   readonly message: string;
+  /** The endpoint has got the request, and the proxy has ended the call in favor of another one (`overloaded`). */
+  readonly isDisplaced?: boolean;
 }
 
 /** Codes of errors that report a shortage of open files, ports or memory. */

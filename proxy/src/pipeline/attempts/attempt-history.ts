@@ -47,7 +47,8 @@ export class AttemptHistory {
   /** The attempt has failed. */
   addFailure(failure: UpstreamFailure): void {
     const { refund = "none" } = upstreamFailed(failure);
-    if (refund !== "ConnectFailure" && refund !== "Overload") this.#cause = refund;
+    if (failure.isDisplaced === true) this.#cause = "none";
+    else if (refund !== "ConnectFailure" && refund !== "Overload") this.#cause = refund;
     this.#hasTimedOut ||= failure.kind === "timeout";
   }
 
@@ -81,6 +82,6 @@ export class AttemptHistory {
 }
 
 /** Whether a provider may bill an attempt that got no response. */
-export function mayBeBilled({ kind }: UpstreamFailure): boolean {
-  return kind === "timeout" || kind === "reset";
+export function mayBeBilled({ kind, isDisplaced }: UpstreamFailure): boolean {
+  return kind === "timeout" || kind === "reset" || isDisplaced === true;
 }

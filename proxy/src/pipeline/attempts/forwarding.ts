@@ -339,7 +339,7 @@ export class Forwarding implements RelayOwner, TrailerSelection {
   }
 
   isBilled(failure: UpstreamFailure): boolean {
-    if (failure.kind === "timeout") return true;
+    if (failure.kind === "timeout" || failure.isDisplaced === true) return true;
     return this.#left !== undefined && mayBeBilled(failure) && this.#isSent;
   }
 
