@@ -106,3 +106,44 @@ test("streams that one client holds do not keep others waiting, where an endpoin
   expect((await fetch(`${gateway.url()}/other`)).status).toBe(200);
   for (const stream of held) stream.respond({ ":status": 200 }, { endStream: true });
 });
+
+test("an upload whose endpoint opens its windows often does not end the connection", async () => {
+  const windowBytes = 1 << 20;
+  const settings = Buffer.alloc(6);
+  settings.writeUInt16BE(4, 0);
+  settings.writeUInt32BE(windowBytes, 2);
+  const sockets = new Set<Socket>();
+  let headers = 0;
+  // As Go does: two frames for 4 KiB.
+  const port = await startRawHttp2Backend((frames, socket) => {
+    if (!sockets.has(socket)) {
+      socket.write(frame(frameType.settings, 0, 0, settings));
+      socket.write(frame(frameType.windowUpdate, 0, 0, uint32(windowBytes)));
+    }
+    sockets.add(socket);
+    for (const { type, flags, stream, payload } of frames) {
+      if (type === frameType.headers) headers++;
+      if (type !== frameType.data) continue;
+      for (let start = 0; start < payload.length; start += 4_096) {
+        const bytes = uint32(Math.min(4_096, payload.length - start));
+        socket.write(Buffer.concat([0, stream].map((id) => frame(frameType.windowUpdate, 0, id, bytes))));
+      }
+      if (stream === 3 && (flags & endStream) !== 0)
+        socket.write(frame(frameType.headers, endHeaders | endStream, 3, okHead));
+    }
+  });
+  const gateway = await serve(port);
+  const waiting = fetch(`${gateway.url()}/waits`, { method: "POST", body: "a" });
+  await expect.poll(() => headers).toBe(1);
+  const upload = await fetch(`${gateway.url()}/upload`, { method: "POST", body: Buffer.alloc(64 << 20) });
+  expect(upload.status).toBe(200);
+  for (const socket of sockets) socket.write(frame(frameType.headers, endHeaders | endStream, 1, okHead));
+  expect((await waiting).status).toBe(200);
+  expect(sockets.size).toBe(1);
+});
+
+function uint32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
+}

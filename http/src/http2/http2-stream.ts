@@ -23,8 +23,12 @@ export interface StreamHost {
   waitForWindow(stream: Http2Stream): void;
   /** Opens the window of the stream for bytes that are not buffered any more. */
   refillStream(stream: Http2Stream): void;
-  /** Called when a whole chunk, or a large part of one, has been sent. The peer may acknowledge it by WINDOW_UPDATE. */
-  sentData(): void;
+  /**
+   * Called when data has been sent. The peer may acknowledge it by WINDOW_UPDATE.
+   *
+   * @param isLargePart whether it is a whole chunk, or a large part of one.
+   */
+  sentData(bytes: number, isLargePart: boolean): void;
 }
 
 /** Minimum bytes of a part of a chunk for which the peer may send further frames without progress. */
@@ -198,7 +202,8 @@ export abstract class Http2Stream {
       host.sendWindowBytes -= part;
       position = end;
     }
-    if (position === length || position - start >= usefulDataBytes) host.sentData();
+    const sent = position - start;
+    if (sent > 0) host.sentData(sent, position === length || sent >= usefulDataBytes);
     return position;
   }
 }

@@ -37,6 +37,8 @@ export interface StreamsOptions {
  * Small frames that each stream may send, because peers send the prefix or the end of a message in a separate frame.
  */
 const allowedSmallFrames = 8;
+/** More sent data permits no further frames that open windows. */
+const maxReturnableBytes = 16 * 1024 * 1024;
 /** A WINDOW_UPDATE that releases fewer bytes counts as a frame without progress. */
 const usefulUpdateBytes = 256;
 /**
@@ -63,6 +65,8 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
    */
   readonly #waiting = new Set<Http2Stream>();
   #receiveWindowBytes: number;
+  /** Bytes of data that was sent, for which the peer may open the windows of stream and connection. */
+  #returnableBytes = 0;
   /** Bytes that the peer may have sent on closed streams before it knew of their end. */
   #lateBytes = 0;
 
@@ -93,8 +97,9 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
     this.#options.onWaiting?.();
   }
 
-  sentData(): void {
-    this.idleFrames.replenish(idleFramesPerChunk);
+  sentData(bytes: number, isLargePart: boolean): void {
+    this.#returnableBytes = Math.min(maxReturnableBytes, this.#returnableBytes + 2 * bytes);
+    if (isLargePart) this.idleFrames.replenish(idleFramesPerChunk);
   }
 
   /** Adds an open stream with full windows. */
@@ -209,7 +214,14 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
     }
     // A peer opens the window of the connection together with that of the stream.
     if (waitingBytes - this.waitingBytes >= usefulUpdateBytes) this.idleFrames.replenish(1);
-    else this.idleFrames.count();
+    else if (!this.#returns(bytes)) this.idleFrames.count();
+  }
+
+  /** Whether a WINDOW_UPDATE returns the window of data that was sent. Some peers send one for each 4 KiB. */
+  #returns(bytes: number): boolean {
+    if (bytes < usefulUpdateBytes || bytes > this.#returnableBytes) return false;
+    this.#returnableBytes -= bytes;
+    return true;
   }
 
   /** Throws unless the stream is open or was open: a frame on an idle stream is an error (§5.1). */
