@@ -128,8 +128,8 @@ test("an upload whose endpoint opens its windows often does not end the connecti
         const bytes = uint32(Math.min(4_096, payload.length - start));
         socket.write(Buffer.concat([0, stream].map((id) => frame(frameType.windowUpdate, 0, id, bytes))));
       }
-      if (stream === 3 && (flags & endStream) !== 0)
-        socket.write(frame(frameType.headers, endHeaders | endStream, 3, okHead));
+      const isEnd = stream === 3 && (flags & endStream) !== 0;
+      if (isEnd) socket.write(frame(frameType.headers, endHeaders | endStream, 3, okHead));
     }
   });
   const gateway = await serve(port);
