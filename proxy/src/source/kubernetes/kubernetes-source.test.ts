@@ -478,8 +478,8 @@ describe("a Secret that the source waits for", () => {
 
   test("delays nothing for longer than 3 s, though new ones are referred to all the time", async () => {
     const names = Array.from({ length: 8 }, (_, index) => `n${index}`);
-    const { send, clock, published, publishedTimes } = await sourcing(
-      Object.fromEntries(names.map((name) => [`secrets/${name}`, forbidden])),
+    const { send, clock, lists, published, quieten, publishedTimes } = await sourcing(
+      Object.fromEntries([...names, "late", "later", "latest"].map((name) => [`secrets/${name}`, forbidden])),
     );
     await publishedTimes(1);
     await send("services", event("ADDED", service("a")));
@@ -493,6 +493,15 @@ describe("a Secret that the source waits for", () => {
     }
     await vi.waitFor(() => expect(published.length).toBeGreaterThanOrEqual(2));
     expect(namesOf(published.at(-1)?.resources.Service ?? [])).toEqual(["a"]);
+    // The namespace has used up its time, and changes do not wait for its next references.
+    for (const name of ["late", "later", "latest"]) {
+      await send("backends", event("MODIFIED", llm(name)));
+      await vi.waitFor(async () => {
+        await quieten(50);
+        expect(lists).toContain(`secrets/${name}`);
+      });
+      expect(published.at(-1)?.resources.Backend[0]?.spec.ai?.auth?.secretRef?.name).toBe(name);
+    }
   });
 });
 

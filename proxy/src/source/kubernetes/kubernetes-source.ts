@@ -30,6 +30,7 @@ import { type CachedResource, cacheResource } from "./cached-resource.ts";
 import { isDenied, NamedMemory } from "./named-memory.ts";
 import { isFaulty, listedObjects, resourcesIn, wholeSet } from "./listed-objects.ts";
 import { usedPart } from "./used-part.ts";
+import { WaitBudget } from "./wait-budget.ts";
 import { collectionPaths, namespacedPath, type WholeKind, wholeKinds } from "./watched-kinds.ts";
 
 /** A configuration from a cluster. */
@@ -184,6 +185,7 @@ class Source implements KubernetesSource {
   #waitTimer: Timer | undefined;
   /** The time at which a change started to wait for kinds that are out of date; undefined while there are none. */
   #outOfDateSinceMs: number | undefined;
+  readonly #waits = new WaitBudget();
   /** Set while there is room for objects that may not be read yet. */
   #roomTimer: Timer | undefined;
   /** When the last changes were published. */
@@ -378,21 +380,23 @@ class Source implements KubernetesSource {
 
   /**
    * Whether changes wait for a newly referenced object, with a timer for the end of that time. Changes wait at most
-   * `namedWaitMs`, even if new references are added meanwhile.
+   * `namedWaitMs`, even if new references are added meanwhile, and seldom for the same namespace.
    */
   #waitsForNamed(): boolean {
     const { clock } = this.#options;
     const now = clock.monotonicMs();
-    const unread = [...this.#named.values()].filter(
-      ({ watch: { state }, delaysChanges }) => delaysChanges && isUnread(state),
+    const delaying = [...this.#named.values()].filter(
+      ({ watch: { state }, delaysChanges, sinceMs }) => delaysChanges && isUnread(state) && sinceMs + namedWaitMs > now,
     );
     this.#waitTimer?.cancel();
-    const isWaiting = unread.some(({ sinceMs }) => sinceMs + namedWaitMs > now);
-    if (!isWaiting) return false;
+    this.#waits.wait(new Set(), now);
+    const unread = delaying.filter(({ namespace }) => this.#waits.allows(namespace, now));
+    if (unread.length === 0) return false;
     this.#waitingSinceMs ??= now;
     const latest = unread.reduce((last, { sinceMs }) => Math.max(last, sinceMs + namedWaitMs), now);
     const leftMs = Math.min(latest, this.#waitingSinceMs + namedWaitMs) - now;
     if (leftMs <= 0) return false;
+    this.#waits.wait(new Set(unread.map(({ namespace }) => namespace)), now);
     this.#waitTimer = clock.setTimer(leftMs, () => this.#changes.trigger());
     return true;
   }

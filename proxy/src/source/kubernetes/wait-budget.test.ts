@@ -1,0 +1,23 @@
+import { expect, test } from "vitest";
+import { WaitBudget } from "./wait-budget.ts";
+
+test("a namespace has three seconds, and regains them in a minute", () => {
+  const budget = new WaitBudget();
+  budget.wait(new Set(["a"]), 1_000);
+  budget.wait(new Set(), 3_999);
+  expect(budget.allows("a", 3_999)).toBe(true);
+  budget.wait(new Set(["a", "b"]), 4_000);
+  budget.wait(new Set(), 7_000);
+  expect(["a", "b", "c"].map((namespace) => budget.allows(namespace, 7_000))).toEqual([false, false, true]);
+  expect(budget.allows("b", 7_100)).toBe(true);
+  expect(budget.allows("a", 60_000)).toBe(false);
+  expect(budget.allows("a", 67_000)).toBe(true);
+});
+
+test("a wait that goes on is charged once", () => {
+  const budget = new WaitBudget();
+  for (let nowMs = 0; nowMs <= 2_900; nowMs += 100) budget.wait(new Set(["a"]), nowMs);
+  expect(budget.allows("a", 2_900)).toBe(true);
+  budget.wait(new Set(), 3_300);
+  expect(budget.allows("a", 3_300)).toBe(false);
+});
