@@ -29,8 +29,8 @@ export interface KubernetesOptions {
   readonly gateway: GatewayName | undefined;
   /** Ports of this process for operators, which no listener can use. */
   readonly ownPorts: readonly number[];
-  /** Called with each set of resources, including the first. */
-  readonly publish: (sourced: SourcedResources) => void;
+  /** Called with each set of resources, including the first. Resolves when the set is applied; never rejects. */
+  readonly publish: (sourced: SourcedResources) => Promise<unknown>;
 }
 
 /** A cluster that is read. */
@@ -49,6 +49,7 @@ export async function openKubernetes(options: KubernetesOptions): Promise<Result
   const log = logs.logger("proxy::kubernetes");
   log.info({ server: found.value.server.href, ...(gateway && { gateway }) }, "reading the cluster");
   const connection = new ClusterConnection(found.value);
+  let applied: Promise<unknown> = Promise.resolve();
   const source = openKubernetesSource({
     connection,
     clock,
@@ -56,12 +57,14 @@ export async function openKubernetes(options: KubernetesOptions): Promise<Result
     log,
     select: (resources) => selectResources(gateway, resources),
     keepsStatus: false,
-    publish: ({ resources, problems, kept, rejected, unreadable, crowded }) =>
-      publish({
+    publish: ({ resources, problems, kept, rejected, unreadable, crowded }) => {
+      applied = publish({
         ...{ resources, problems, kept, rejected },
         inForce: new Map(),
         options: { ...translateOptions(resources, gateway, portsOfProcess), unreadable, crowded },
-      }),
+      });
+    },
+    applied: () => applied,
   });
   const close = async (): Promise<void> => {
     await source.close();

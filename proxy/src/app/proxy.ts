@@ -372,11 +372,10 @@ export class Proxy {
   async #openCluster(): Promise<readonly Problem[]> {
     const { settings, env, logs, clock } = this.#options;
     const log = logs.logger("proxy::config");
-    const publish = (sourced: SourcedResources): void => {
+    const publish = (sourced: SourcedResources) =>
       this.#configuration.apply(sourced).catch((error: unknown) => {
         log.error({ err: error }, "cannot apply the configuration; the previous one stays in use");
       });
-    };
     const opened = await openKubernetes({
       ...{ env, logs, clock, publish },
       gateway: settings.gateway,

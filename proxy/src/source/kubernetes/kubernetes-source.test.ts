@@ -1,11 +1,15 @@
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { gatewayGroup, proxyGroup } from "../../api/names.ts";
-import type { NamedObject } from "../../api/resource.ts";
+import type { NamedObject, ResourceSet } from "../../api/resource.ts";
 import { ClusterConnection } from "../../kube/connection.ts";
 import { maxWatches } from "../../kube/watch-quota.ts";
 import { type ApiCall, openScriptedApiServer } from "../../kube/testing/scripted-api-server.ts";
-import { type KubernetesConfiguration, openKubernetesSource } from "./kubernetes-source.ts";
+import {
+  type KubernetesConfiguration,
+  type KubernetesSourceOptions,
+  openKubernetesSource,
+} from "./kubernetes-source.ts";
 
 const quiet = vi.fn();
 const log = { error: quiet, warn: quiet, info: quiet, debug: quiet, trace: quiet, isLevelEnabled: () => false };
@@ -32,18 +36,23 @@ const listing =
  * A source over an API server on which every collection is empty, except where `handlers` has a response for its list.
  * Backends name Secrets as they do in truth.
  */
-async function sourcing(handlers: Readonly<Record<string, Handler>> = {}, maxNamedLength?: number) {
+async function sourcing(
+  handlers: Readonly<Record<string, Handler>> = {},
+  options: Partial<Pick<KubernetesSourceOptions, "maxNamedLength" | "applied">> = {},
+) {
   const server = await openScriptedApiServer();
   const clock = new FakeClock();
   const connection = new ClusterConnection(server.cluster);
   const published: KubernetesConfiguration[] = [];
+  const selections: ResourceSet[] = [];
   const responses: Record<string, Handler> = { ...handlers };
   const lists: string[] = [];
   const watches = new Map<string, ApiCall>();
   const source = openKubernetesSource({
     ...{ connection, clock, log, random: () => 1, keepsStatus: false },
-    ...(maxNamedLength !== undefined && { maxNamedLength }),
+    ...options,
     *select(resources) {
+      selections.push(resources);
       const named = resources.Backend.flatMap(({ spec, metadata: { namespace } }): NamedObject[] => {
         const ref = spec.ai?.auth?.secretRef;
         return ref === undefined ? [] : [{ kind: "Secret", namespace, name: ref.name }];
@@ -93,7 +102,7 @@ async function sourcing(handlers: Readonly<Record<string, Handler>> = {}, maxNam
     if (last === undefined) throw new Error("nothing was published");
     return last;
   };
-  return { source, clock, published, responses, lists, watches, quieten, send, publishedTimes };
+  return { source, clock, published, selections, responses, lists, watches, quieten, send, publishedTimes };
 }
 
 let version = 1;
@@ -228,6 +237,24 @@ describe("changes", () => {
       clock.advance(40);
     }
     await vi.waitFor(() => expect(published.length).toBeGreaterThanOrEqual(2));
+  });
+
+  test("cause no work while the last configuration is being applied, and then they are published together", async () => {
+    const { promise, resolve } = Promise.withResolvers<undefined>();
+    let isApplying = false;
+    const applied = () => (isApplying ? promise : Promise.resolve());
+    const { selections, send, quieten, publishedTimes } = await sourcing({}, { applied });
+    await publishedTimes(1);
+    isApplying = true;
+    const before = selections.length;
+    for (const name of ["a", "b", "c"]) {
+      await send("services", event("ADDED", service(name)));
+      await quieten();
+    }
+    expect(selections).toHaveLength(before);
+    resolve(undefined);
+    expect(namesOf((await publishedTimes(2)).resources.Service)).toEqual(["a", "b", "c"]);
+    expect(selections.length - before).toBeLessThan(3);
   });
 
   test("of other resources publish nothing", async () => {
@@ -414,7 +441,9 @@ describe("Secrets of a namespace that have no room together", () => {
       "secrets/first": listing([large("first")]),
       "secrets/second": (call: ApiCall) => held.push(call),
     };
-    const { clock, lists, responses, send, quieten, publishedTimes } = await sourcing(handlers, maxLength);
+    const { clock, lists, responses, send, quieten, publishedTimes } = await sourcing(handlers, {
+      maxNamedLength: maxLength,
+    });
     const listed = (name: string) => lists.filter((each) => each === `secrets/${name}`).length;
     const quietUntil = (check: () => void) =>
       vi.waitFor(

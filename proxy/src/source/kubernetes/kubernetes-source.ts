@@ -67,6 +67,11 @@ export interface KubernetesSourceOptions {
   readonly maxNamedLength?: number;
   /** Receives a complete configuration: first when everything has been listed, then after each change. */
   readonly publish: (configuration: KubernetesConfiguration) => void;
+  /**
+   * Resolves when the last published configuration is applied, which takes the processor from the selection of the next
+   * one. Selection begins afterwards. Never rejects. Default: at once.
+   */
+  readonly applied?: () => Promise<unknown>;
 }
 
 /** A part of a cluster's resources. */
@@ -191,6 +196,8 @@ class Source implements KubernetesSource {
   /** When the last changes were published. */
   #rebuiltMs = 0;
   #isClosed = false;
+  /** Ends the wait of a change for the last configuration. */
+  #endWait = (): void => undefined;
 
   constructor(options: KubernetesSourceOptions) {
     this.#options = options;
@@ -207,6 +214,7 @@ class Source implements KubernetesSource {
 
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#endWait();
     this.#waitTimer?.cancel();
     this.#roomTimer?.cancel();
     for (const watch of this.#whole.values()) watch.close();
@@ -245,6 +253,7 @@ class Source implements KubernetesSource {
   }
 
   async #rebuild(): Promise<void> {
+    await this.#lastApplied();
     this.#rebuiltMs = this.#options.clock.monotonicMs();
     if (this.#hasEnded() || [...this.#whole.values()].some(({ state }) => state.kind === "starting")) return;
     // The selection runs in steps. This copy keeps it consistent; changes during the selection trigger another run.
@@ -286,6 +295,16 @@ class Source implements KubernetesSource {
       forbiddenKinds: [...this.#whole].flatMap(([kind, { state }]) => (state.kind === "forbidden" ? [kind] : [])),
     };
     this.#publish(configuration);
+  }
+
+  /** Resolves when the last configuration is applied, or when the source is closed. */
+  async #lastApplied(): Promise<void> {
+    const applied = this.#options.applied?.();
+    if (applied === undefined || this.#hasEnded()) return;
+    await new Promise<void>((resolve) => {
+      this.#endWait = resolve;
+      void applied.finally(resolve);
+    });
   }
 
   #hasEnded(): boolean {
