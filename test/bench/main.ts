@@ -22,6 +22,7 @@ import {
   gatewayProxy,
   gatewayProxyAgain,
   tracedAll,
+  tracedNone,
   tracedOnePercent,
   watched,
   withoutHeapSampling,
@@ -39,6 +40,7 @@ const peers: Readonly<Record<string, Peer>> = {
   watched,
   "no-hook": withoutTraceHook,
   "no-sampling": withoutHeapSampling,
+  "traced-0": tracedNone,
   "traced-1": tracedOnePercent,
   "traced-all": tracedAll,
 };

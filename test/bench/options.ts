@@ -35,7 +35,7 @@ export const usage = `npm run bench -- [options]   compares the proxy with Envoy
   --repeats N      rounds per case; each round loads every peer once   (default 7; 31 with --observation)
   --seconds N      load per sample   (default 4; 2 with --observation)
   --workers N      worker threads of each peer   (default 1)
-  --peers LIST     of envoy, ours, again, watched, no-hook, no-sampling, traced-1, traced-all; the first is the measure of the others
+  --peers LIST     of envoy, ours, again, watched, no-hook, no-sampling, traced-0, traced-1, traced-all; the first is the measure of the others
                    (default: envoy,ours; all but envoy with --observation)
   --profiles DIR   writes a CPU profile of each thread of this proxy, which then runs from its sources, and takes more time
   --quick          one round of 1 s: shows that everything runs, measures nothing

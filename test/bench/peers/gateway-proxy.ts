@@ -62,6 +62,8 @@ function traced(ratio: string): Peer {
   }));
 }
 
+/** Has the ids of traces, and exports nothing. */
+export const tracedNone = traced("0");
 /** Exports the spans of 1 % of its requests. */
 export const tracedOnePercent = traced("0.01");
 /** Exports the spans of all requests. */

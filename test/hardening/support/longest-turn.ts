@@ -3,6 +3,23 @@ import { type PerformanceEntry, PerformanceObserver } from "node:perf_hooks";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { slowness } from "./relative-cost.ts";
 
+/** What the times of a thread are measured with. */
+export interface Meter {
+  /** The CPU time of this thread, in milliseconds. */
+  readonly cpuMs: () => number;
+  /** As `slowness`. */
+  readonly slowness: () => number;
+}
+
+/** The meter of this thread. */
+export const threadMeter: Meter = {
+  cpuMs() {
+    const { user, system } = process.threadCpuUsage();
+    return (user + system) / 1_000;
+  },
+  slowness,
+};
+
 /** A step of work, in milliseconds. */
 interface Step {
   readonly startMs: number;
@@ -20,24 +37,26 @@ export class StepTimes {
   #collections: PerformanceEntry[] = [];
   readonly #observer = new PerformanceObserver((list) => this.#collections.push(...list.getEntries()));
   readonly #minMs: number;
+  readonly #meter: Meter;
   #longSteps: Step[] = [];
 
   /** @param minMs shorter steps are not kept; the speed is measured after each of the others, which takes 20 ms */
-  constructor(minMs: number) {
+  constructor(minMs: number, meter = threadMeter) {
     this.#minMs = minMs;
+    this.#meter = meter;
     // The first call compiles its loop, which would block a step.
-    slowness();
+    meter.slowness();
     this.#observer.observe({ entryTypes: ["gc"] });
   }
 
   /** Begins a step; the returned function ends it. */
   begin(): () => void {
-    const [before, startMs] = [process.threadCpuUsage(), performance.now()];
+    const meter = this.#meter;
+    const [before, startMs] = [meter.cpuMs(), performance.now()];
     return () => {
-      const { user, system } = process.threadCpuUsage(before);
-      const cpuMs = (user + system) / 1_000;
+      const cpuMs = meter.cpuMs() - before;
       const endMs = performance.now();
-      if (cpuMs >= this.#minMs) this.#longSteps.push({ startMs, endMs, cpuMs, slownessAfter: slowness() });
+      if (cpuMs >= this.#minMs) this.#longSteps.push({ startMs, endMs, cpuMs, slownessAfter: meter.slowness() });
     };
   }
 
@@ -71,16 +90,20 @@ const maxRuns = 6;
  * The longest turn of the event loop during `work`, in milliseconds as in `StepTimes`: the minimum of several runs.
  * Ends early at a value below `enough`; turns below a quarter of it count as 0.
  */
-export async function longestTurnMs(work: () => Promise<unknown>, enough: number): Promise<number> {
+export async function longestTurnMs(
+  work: () => Promise<unknown>,
+  enough: number,
+  meter = threadMeter,
+): Promise<number> {
   let leastMs = Number.POSITIVE_INFINITY;
   for (let run = 0; run < maxRuns && leastMs >= enough; run++) {
-    leastMs = Math.min(leastMs, await longestTurnOf(work, enough / 4));
+    leastMs = Math.min(leastMs, await longestTurnOf(work, enough / 4, meter));
   }
   return leastMs;
 }
 
-async function longestTurnOf(work: () => Promise<unknown>, minMs: number): Promise<number> {
-  const times = new StepTimes(minMs);
+async function longestTurnOf(work: () => Promise<unknown>, minMs: number, meter: Meter): Promise<number> {
+  const times = new StepTimes(minMs, meter);
   let endTurn = times.begin();
   let isDone = false;
   const turn = (): void => {
