@@ -5,6 +5,7 @@
 import { afterEach, expect, test, vi } from "vitest";
 import { objectsOf, type KubeObject } from "../../proxy/src/kube/object.ts";
 import { type ControllerProcess, startController } from "../kube/support/controller-process.ts";
+import { gatewayApi, gatewayClass, paths, proxyApi } from "../support/controlled-objects.ts";
 import { type ObjectApiServer, startObjectApiServer } from "../support/object-api-server.ts";
 
 /** The controller has started and written what it has to within this time, also on a busy machine. */
@@ -12,26 +13,10 @@ const readyMs = 60_000;
 /** After this time, a pass in which a change waits begins no further write. */
 const urgentPassMs = 500;
 
-const gatewayApi = "gateway.networking.k8s.io/v1";
-const proxyApi = "gatewayproxy.dev/v1alpha1";
-const paths = {
-  classes: `/apis/${gatewayApi}/gatewayclasses`,
-  gateways: `/apis/${gatewayApi}/gateways`,
-  routes: `/apis/${gatewayApi}/httproutes`,
-  grants: `/apis/${gatewayApi}/referencegrants`,
-  backends: `/apis/${proxyApi}/backends`,
-  accounts: "/api/v1/serviceaccounts",
-  roles: "/apis/rbac.authorization.k8s.io/v1/roles",
-  bindings: "/apis/rbac.authorization.k8s.io/v1/rolebindings",
-};
-
 function object(apiVersion: string, kind: string, namespace: string, name: string, spec: object): KubeObject {
-  return { apiVersion, kind, metadata: { name, ...(namespace !== "" && { namespace }) }, spec };
+  return { apiVersion, kind, metadata: { name, namespace }, spec };
 }
 
-const gatewayClass = object(gatewayApi, "GatewayClass", "", "gateway-proxy", {
-  controllerName: "gatewayproxy.dev/controller",
-});
 const gateway = object(gatewayApi, "Gateway", "ann", "web", {
   gatewayClassName: "gateway-proxy",
   listeners: [{ name: "http", port: 80, protocol: "HTTP", allowedRoutes: { namespaces: { from: "All" } } }],

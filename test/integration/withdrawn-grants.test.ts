@@ -5,33 +5,13 @@
 import { afterEach, expect, test, vi } from "vitest";
 import { fieldsOf, objectsOf, type KubeObject } from "../../proxy/src/kube/object.ts";
 import { type ControllerProcess, startController } from "../kube/support/controller-process.ts";
+import { gatewayApi, gatewayClass, paths, proxyApi } from "../support/controlled-objects.ts";
 import { type ObjectApiServer, startObjectApiServer } from "../support/object-api-server.ts";
 
 /** A permission without a grant is removed after this time. */
 const removalMs = 2_000;
 /** The controller has started and written what it permits within this time, also on a busy machine. */
 const readyMs = 30_000;
-
-const gatewayApi = "gateway.networking.k8s.io/v1";
-const proxyApi = "gatewayproxy.dev/v1alpha1";
-const paths = {
-  classes: `/apis/${gatewayApi}/gatewayclasses`,
-  gateways: `/apis/${gatewayApi}/gateways`,
-  routes: `/apis/${gatewayApi}/httproutes`,
-  sets: `/apis/${gatewayApi}/listenersets`,
-  grants: `/apis/${gatewayApi}/referencegrants`,
-  policies: `/apis/${proxyApi}/proxypolicies`,
-  backends: `/apis/${proxyApi}/backends`,
-  roles: "/apis/rbac.authorization.k8s.io/v1/roles",
-  bindings: "/apis/rbac.authorization.k8s.io/v1/rolebindings",
-};
-
-const gatewayClass = {
-  apiVersion: gatewayApi,
-  kind: "GatewayClass",
-  metadata: { name: "gateway-proxy" },
-  spec: { controllerName: "gatewayproxy.dev/controller" },
-};
 
 /** The Gateway of tenant `ann`, with a certificate of `bob`. */
 const gateway = {
