@@ -1,6 +1,6 @@
 /** Counts the prompts of one request to completions: `prompt` may be a list of texts, or of lists of token ids. */
 
-/** Beyond it, the rest is not read: it has as many prompts as it can have. */
+/** The maximum number of texts and lists that are read. The rest counts as the shortest prompts that it can be. */
 const maxReads = 100_000;
 
 const quote = 0x22;
@@ -16,7 +16,7 @@ export function countPrompts(body: Buffer, start: number, end: number): number {
   let count = 0;
   for (let reads = 0; at < end && body[at] !== closeBracket; reads++) {
     if (reads === maxReads) return count + Math.ceil((end - at) / minPromptBytes);
-    // Token ids of one prompt.
+    // The list has the token ids of one prompt.
     if (body[at] !== quote && body[at] !== openBracket) return 1;
     const close = body.indexOf(body[at] === quote ? quote : closeBracket, at + 1);
     if (close === -1) break;
@@ -31,7 +31,7 @@ export function countPrompts(body: Buffer, start: number, end: number): number {
   return Math.max(1, count);
 }
 
-/** `"",` */
+/** An empty prompt and its comma: `"",`. */
 const minPromptBytes = 3;
 
 function skipBlanks(body: Buffer, from: number): number {

@@ -45,11 +45,6 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   #maxConcurrentStreams = Infinity;
   /** Whether the peer accepts extended CONNECT (RFC 8441 §3). */
   allowsConnect = false;
-  /** The maximum number of open streams that the peer has set; Infinity if it has set none. */
-  get maxConcurrentStreams(): number {
-    return this.#maxConcurrentStreams;
-  }
-
   /** The number of frames with a part of a response. */
   received = 0;
 
@@ -59,6 +54,11 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
     this.#blocks = new HeaderBlockReader(options.limits.maxHeaderListBytes, (fields, isTooLarge) =>
       readResponseBlock(isTooLarge ? undefined : fields, options.readHead),
     );
+  }
+
+  /** The maximum number of open streams that the peer has set; Infinity if it has set none. */
+  get maxConcurrentStreams(): number {
+    return this.#maxConcurrentStreams;
   }
 
   /** Sends the request when the peer accepts it. */
