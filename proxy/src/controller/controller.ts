@@ -245,7 +245,7 @@ export class Controller {
       return;
     }
     // Rights would be given that other objects do not permit any more.
-    if (this.#source.isOutOfDate) {
+    if (this.#source.isRecovering) {
       log.debug({}, "pass skipped: some kinds are out of date after an outage of the API server");
       this.#retry?.cancel();
       this.#retry = this.#options.clock.setTimer(maxMs, () => this.#changes.trigger());

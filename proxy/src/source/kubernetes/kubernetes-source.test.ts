@@ -295,11 +295,11 @@ describe("after an outage of the API server, changes", () => {
   test("wait until all kinds are current", async () => {
     const { published, list, quieten, publishedTimes, source } = await servicesBack();
     await quieten(1_000);
-    expect([published.length, source.isOutOfDate]).toEqual([1, true]);
+    expect([published.length, source.isRecovering]).toEqual([1, true]);
     list?.respond(200, { kind: "List", metadata: { resourceVersion: "9" }, items: [endpointSlice("b")] });
     const { resources } = await publishedTimes(2);
     expect([namesOf(resources.Service), namesOf(resources.EndpointSlice)]).toEqual([["a"], ["b"]]);
-    expect(source.isOutOfDate).toBe(false);
+    expect(source.isRecovering).toBe(false);
   });
 
   test("wait for 3 s at most", async () => {

@@ -104,7 +104,7 @@ export interface KubernetesSource {
    * Whether changes wait, since only some kinds are current again after the API server could not be reached. What
    * depends on several kinds must wait, too.
    */
-  readonly isOutOfDate: boolean;
+  readonly isRecovering: boolean;
   close(): Promise<void>;
 }
 
@@ -132,7 +132,7 @@ const namedWaitMs = 3_000;
  * The maximum time for which changes wait for kinds that are out of date, after an outage of the API server. Otherwise
  * a route that was created meanwhile would be served before its policy is known.
  */
-const outOfDateWaitMs = 3_000;
+const recoveryWaitMs = 3_000;
 
 /**
  * The minimum time between two reads of what had no room in a namespace. Each reads all objects of a selection again,
@@ -189,7 +189,7 @@ class Source implements KubernetesSource {
   #waitingSinceMs: number | undefined;
   #waitTimer: Timer | undefined;
   /** The time at which a change started to wait for kinds that are out of date; undefined while there are none. */
-  #outOfDateSinceMs: number | undefined;
+  #recoveringSinceMs: number | undefined;
   readonly #waits = new WaitBudget();
   /** Set while there is room for objects that may not be read yet. */
   #roomTimer: Timer | undefined;
@@ -269,7 +269,7 @@ class Source implements KubernetesSource {
     if (this.#hasEnded()) return;
     this.#countMemory();
     this.#watchNamed(named, selections);
-    if (this.#waitsForNamed() || this.#waitsForCurrent()) {
+    if (this.#waitsForNamed() || this.#waitsForRecovery()) {
       this.#publishGrants(selected);
       return;
     }
@@ -420,22 +420,22 @@ class Source implements KubernetesSource {
     return true;
   }
 
-  get isOutOfDate(): boolean {
+  get isRecovering(): boolean {
     const isWaiting = [...this.#whole.values()].some((watch) => watch.isOutOfDate);
-    const sinceMs = this.#outOfDateSinceMs ?? Number.POSITIVE_INFINITY;
-    return isWaiting && this.#options.clock.monotonicMs() - sinceMs < outOfDateWaitMs;
+    const sinceMs = this.#recoveringSinceMs ?? Number.POSITIVE_INFINITY;
+    return isWaiting && this.#options.clock.monotonicMs() - sinceMs < recoveryWaitMs;
   }
 
   /** Whether to wait for kinds that are out of date. The time begins when the first one is current again. */
-  #waitsForCurrent(): boolean {
+  #waitsForRecovery(): boolean {
     const { clock } = this.#options;
     const watches = [...this.#whole.values()];
     const outOfDate = watches.filter((watch) => watch.isOutOfDate).length;
-    if (outOfDate === 0 || outOfDate === watches.length) this.#outOfDateSinceMs = undefined;
-    else this.#outOfDateSinceMs ??= clock.monotonicMs();
-    if (!this.isOutOfDate) return false;
-    const leftMs = (this.#outOfDateSinceMs ?? 0) + outOfDateWaitMs - clock.monotonicMs();
-    if (this.#outOfDateSinceMs !== undefined) this.#waitTimer = clock.setTimer(leftMs, () => this.#changes.trigger());
+    if (outOfDate === 0 || outOfDate === watches.length) this.#recoveringSinceMs = undefined;
+    else this.#recoveringSinceMs ??= clock.monotonicMs();
+    if (!this.isRecovering) return false;
+    const leftMs = (this.#recoveringSinceMs ?? 0) + recoveryWaitMs - clock.monotonicMs();
+    if (this.#recoveringSinceMs !== undefined) this.#waitTimer = clock.setTimer(leftMs, () => this.#changes.trigger());
     return true;
   }
 
