@@ -18,6 +18,8 @@ export interface TestReport {
   readonly numPendingTests: number;
   readonly numTodoTests: number;
   readonly testResults: readonly FileReport[];
+  /** The errors of hooks, and those outside of every test (test/support/run-report.ts). */
+  readonly otherErrors: readonly string[];
 }
 
 interface FileReport {
@@ -51,16 +53,24 @@ export interface Totals {
   readonly notRun: readonly string[];
 }
 
-/** Returns the totals of all reports together. A file that could not be loaded counts as one failure. */
+/**
+ * Returns the totals of all reports together. A file that could not be loaded counts as one failure, and so does each
+ * error of a hook or outside of every test.
+ */
 export function totalsOf(...reports: readonly TestReport[]): Totals {
   const sum = (count: (report: TestReport) => number) => reports.reduce((total, report) => total + count(report), 0);
-  const failed = sum((report) => report.numFailedTests + report.testResults.filter(isUnloaded).length);
+  const failed = sum(
+    (report) => report.numFailedTests + report.testResults.filter(isUnloaded).length + report.otherErrors.length,
+  );
   const skipped = sum((report) => report.numPendingTests + report.numTodoTests);
   const ending = skipped === 0 ? "" : `, ${skipped} skipped`;
   return {
     line: `${sum((report) => report.numPassedTests)} passed, ${failed} failed${ending}`,
     failed: failed > 0 || !reports.every((report) => report.success),
-    findings: reports.flatMap((report) => report.testResults.flatMap(findingsOf)),
+    findings: reports.flatMap(({ testResults, otherErrors }) => [
+      ...testResults.flatMap(findingsOf),
+      ...otherErrors.map((error) => `!! error: ${indented(error).trimStart()}`),
+    ]),
     notRun: reports.flatMap((report) => report.testResults.flatMap(notRunIn)),
   };
 }

@@ -1,7 +1,8 @@
-import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { slowestFiles, totalsOf, type TestReport } from "../../scripts/test-totals.ts";
 
@@ -14,6 +15,7 @@ const green: TestReport = {
   numPendingTests: 0,
   numTodoTests: 0,
   testResults: [fileWith({ status: "passed", failureMessages: [] })],
+  otherErrors: [],
 };
 
 function fileWith(test: { status: string; failureMessages: string[] }): TestReport["testResults"][number] {
@@ -145,8 +147,44 @@ test("a file that cannot be loaded counts as a failure, and is named with its re
   });
 });
 
-test("an error outside every test fails the run without a failed test", () => {
-  expect(totalsOf({ ...green, success: false })).toMatchObject({ line: "12 passed, 0 failed", failed: true });
+test("an error of a hook, or outside of every test, counts as a failure, and is named", () => {
+  const otherErrors = [`${path}: some limits: Error: the socket is open\n    at some.test.ts:9`];
+  expect(totalsOf({ ...green, otherErrors })).toEqual({
+    line: "12 passed, 1 failed",
+    failed: true,
+    findings: [`!! error: ${path}: some limits: Error: the socket is open\n       at some.test.ts:9`],
+    notRun: [],
+  });
+});
+
+test("the report of a run has the errors of its hooks and those outside of its tests", () => {
+  const folder = mkdtempSync(join(tmpdir(), "test-totals-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const reporter = pathToFileURL(resolve("test/support/run-report.ts")).href;
+  writeFileSync(
+    join(folder, "vitest.config.mjs"),
+    `import { RunReport } from "${reporter}";
+    export default { test: { globals: true, reporters: [new RunReport("${folder}/report.json")] } };`,
+  );
+  writeFileSync(
+    join(folder, "hooks.test.js"),
+    `afterAll(() => { throw new Error("the file stays open") });
+    describe("a suite", () => {
+      afterAll(() => { throw new Error("the socket stays open") });
+      test("passes", () => { void Promise.reject(new Error("not handled")) });
+    });`,
+  );
+  const vitest = resolve("node_modules/vitest/vitest.mjs");
+  const { status } = spawnSync(process.execPath, [vitest, "run", "--root", folder, "--configLoader", "native"]);
+  expect(status).toBe(1);
+  const report = readFileSync(join(folder, "report.json"), "utf8");
+  const { numPassedTests, otherErrors } = JSON.parse(report) as TestReport;
+  expect(numPassedTests).toBe(1);
+  expect(otherErrors).toEqual([
+    expect.stringMatching(/hooks\.test\.js: Error: the file stays open\n/),
+    expect.stringMatching(/hooks\.test\.js: a suite: Error: the socket stays open\n/),
+    expect.stringMatching(/^outside of every test: Error: not handled\n/),
+  ]);
 });
 
 test("several reports count as one run", () => {
