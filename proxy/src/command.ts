@@ -3,6 +3,7 @@
  */
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { exportProblems } from "@gatewayproxy/runtime/export-problems";
+import { openSender } from "@gatewayproxy/runtime/open-sender";
 import { exitFailure, fail, failSettings, readCommandLine } from "@gatewayproxy/runtime/command-line";
 import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
 import { handleSignals, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
@@ -107,6 +108,7 @@ async function exportMainLines(
   const log = logs.logger("proxy::tracing");
   const exporter = await exportLines(settings, [logs], {
     log,
+    openSender,
     onRecordsEnded(outcome, count) {
       counts[outcome] += count;
     },

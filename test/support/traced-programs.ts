@@ -6,6 +6,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { newSpanId, newTraceId } from "@gatewayproxy/runtime/ids";
+import { openSender } from "@gatewayproxy/runtime/open-sender";
 import { openTracing, type Tracing } from "@gatewayproxy/runtime/open-tracing";
 import { parseTraceparent, renderTraceparent } from "@gatewayproxy/runtime/trace-context";
 import { readTracingSettings } from "@gatewayproxy/runtime/tracing-settings";
@@ -105,7 +106,13 @@ async function tracingOf(service: string, env: Variables): Promise<Tracing> {
   const read = readTracingSettings(env, { endpointSwitchesOn: true, resource: { "service.name": service } });
   if (!read.ok || read.value === undefined) throw new Error(JSON.stringify(read));
   const observer = { ended: () => undefined, problem: (message: string) => console.error(message) };
-  const tracing = await openTracing(read.value, { name: service, version: "1", random: Math.random, observer });
+  const tracing = await openTracing(read.value, {
+    name: service,
+    version: "1",
+    random: Math.random,
+    openSender,
+    observer,
+  });
   onTestFinished(async () => {
     vi.unstubAllEnvs();
     await tracing.sink.close(1_000);

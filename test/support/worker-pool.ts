@@ -60,6 +60,7 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
     unclaimedWatches: () => [],
     onTraced: () => undefined,
     appendAccessLines: undefined,
+    serveSender: () => undefined,
     ...events,
   });
   pool.open(unrestricted);

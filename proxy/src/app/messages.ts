@@ -13,6 +13,7 @@ import type { ClientMemory } from "../listen/client-connections.ts";
 import type { BindFailure } from "../data-plane/data-plane.ts";
 import type { RequestRules } from "../listen/request-head.ts";
 import type { LogExportSettings } from "@gatewayproxy/runtime/log-export-settings";
+import type { OtlpTransport } from "@gatewayproxy/runtime/otlp-sender";
 import type { TracingSettings } from "@gatewayproxy/runtime/tracing-settings";
 import type { TracedAlways } from "../telemetry/spans/request-tracing.ts";
 import type { AccessLogSettings } from "../telemetry/access-log/access-log.ts";
@@ -175,9 +176,11 @@ export type FromWorker =
   | { readonly kind: "applied"; readonly id: number; readonly failures: readonly BindFailure[] }
   /** The result of a query, as declared in `WorkerQueries`. */
   | { readonly kind: "result"; readonly id: number; readonly result: unknown }
-  /** An event of a watched request; undefined when it has ended. */
   /** Connects the worker to the thread that counts tokens. The port is transferred. */
   | { readonly kind: "tokenPort"; readonly port: MessagePort }
+  /** Opens a sender of OTLP messages for the worker. The port is transferred. */
+  | { readonly kind: "senderPort"; readonly transport: OtlpTransport; readonly port: MessagePort }
+  /** An event of a watched request; undefined when it has ended. */
   | { readonly kind: "traced"; readonly watch: number; readonly event: TraceEvent | undefined }
   /** Whole lines for the file of the access log. */
   | { readonly kind: "accessLines"; readonly lines: string }

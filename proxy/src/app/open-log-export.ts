@@ -4,6 +4,7 @@ import type { Logger, Logs } from "@gatewayproxy/runtime/log";
 import type { LogExportSettings } from "@gatewayproxy/runtime/log-export-settings";
 import type { LineExporter } from "@gatewayproxy/runtime/log-exporter";
 import type { LogRecordSink } from "@gatewayproxy/runtime/log-record";
+import type { OpenSender } from "@gatewayproxy/runtime/open-sender";
 import { attributeNames } from "../telemetry/access-log/attributes.ts";
 
 /**
@@ -16,6 +17,8 @@ const exportModule = "proxy::tracing";
 export interface LogExportOptions {
   /** Of `proxy::tracing`. */
   readonly log: Logger;
+  /** Opens the sender of the records. */
+  readonly openSender: OpenSender;
   /** Called with the number of records that were exported, or were not. */
   readonly onRecordsEnded: (outcome: keyof ExportCounts, count: number) => void;
   /** Called with a problem of an exporter. */
@@ -25,11 +28,11 @@ export interface LogExportOptions {
 /** Loads the exporter, which no process without it needs, and opens it for the access log. */
 export async function openAccessRecords(
   settings: LogExportSettings,
-  { log, onRecordsEnded, onProblem }: LogExportOptions,
+  { log, openSender, onRecordsEnded, onProblem }: LogExportOptions,
 ): Promise<LogRecordSink> {
   const { openRecordExporter } = await import("@gatewayproxy/runtime/log-exporter");
   const scope = { name: "gateway-proxy", version: versionOf(settings) };
-  return await openRecordExporter(settings, scope, {
+  return await openRecordExporter(settings, scope, openSender, {
     ended(outcome, count) {
       onRecordsEnded(outcome, count);
       log.debug({ outcome, records: count }, "records of the access log ended");
@@ -42,7 +45,7 @@ export async function openAccessRecords(
 export async function exportLines(
   settings: LogExportSettings,
   loggers: readonly Logs[],
-  { log, onRecordsEnded, onProblem }: LogExportOptions,
+  { log, openSender, onRecordsEnded, onProblem }: LogExportOptions,
 ): Promise<LineExporter> {
   const { openLineExporter } = await import("@gatewayproxy/runtime/log-exporter");
   const { requestId, listener, route, rule, backend, endpoint } = attributeNames;
@@ -51,7 +54,7 @@ export async function exportLines(
     // What these fields name, they name in any line.
     attributeNames: { requestId, listener, route, rule, backend, endpoint },
   };
-  const exporter = await openLineExporter(settings, program, {
+  const exporter = await openLineExporter(settings, program, openSender, {
     ended(outcome, count) {
       onRecordsEnded(outcome, count);
       log.debug({ outcome, records: count }, "records of the application log ended");

@@ -1,6 +1,7 @@
 /** Opens the export of the spans of one worker. */
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
+import type { OpenSender } from "@gatewayproxy/runtime/open-sender";
 import type { RequestTracing } from "../telemetry/spans/request-tracing.ts";
 import type { WorkerTracing } from "./messages.ts";
 
@@ -10,6 +11,8 @@ export interface RequestTracingOptions {
   readonly worker: number;
   /** Of `proxy::tracing`. */
   readonly log: Logger;
+  /** Opens the sender of the spans. */
+  readonly openSender: OpenSender;
   /** Called with the number of spans that were exported, or were not. */
   readonly onSpansEnded: (outcome: "exported" | "failed" | "dropped", count: number) => void;
   /** Called with a problem of an exporter. */
@@ -19,7 +22,7 @@ export interface RequestTracingOptions {
 /** Loads the exporter, which no process without traces needs, and opens it. */
 export async function openRequestTracing(
   { settings, always, ignoresClients }: WorkerTracing,
-  { worker, log, onSpansEnded, onProblem }: RequestTracingOptions,
+  { worker, log, openSender, onSpansEnded, onProblem }: RequestTracingOptions,
 ): Promise<RequestTracing> {
   const { openTracing } = await import("@gatewayproxy/runtime/open-tracing");
   const { RequestTracing } = await import("../telemetry/spans/request-tracing.ts");
@@ -28,6 +31,7 @@ export async function openRequestTracing(
     version: settings.resource["service.version"] ?? "",
     ignoresCallers: ignoresClients,
     random: Math.random,
+    openSender,
     observer: {
       ended(outcome, count) {
         onSpansEnded(outcome, count);

@@ -4,9 +4,12 @@
  */
 import { fileURLToPath } from "node:url";
 import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
+import { exportProblems } from "@gatewayproxy/runtime/export-problems";
 import { openMetricExport } from "@gatewayproxy/runtime/metric-export";
 import type { MetricExportSettings } from "@gatewayproxy/runtime/metric-export-settings";
 import type { LogExportSettings } from "@gatewayproxy/runtime/log-export-settings";
+import { openSender } from "@gatewayproxy/runtime/open-sender";
+import { serveSender } from "@gatewayproxy/runtime/sender-port";
 import type { TracingSettings } from "@gatewayproxy/runtime/tracing-settings";
 import { AddressGuard, type AddressRules, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { readBoot } from "@gatewayproxy/runtime/boot-time";
@@ -136,6 +139,7 @@ export class Proxy {
     const bodies = createBodyMemory(workers);
     const bodyMemoryBytes = settings.maxBodyMemory * 1024 * 1024;
     this.#bodies = new BodyBudget(bodies, 0, bodyMemoryBytes);
+    const onExportProblem = exportProblems(logs.logger("proxy::tracing"));
     this.#pool = new WorkerPool({
       workers,
       heapMib: workerHeapMib(workers, process.constrainedMemory(), bodyMemoryBytes),
@@ -153,6 +157,7 @@ export class Proxy {
       unclaimedWatches: () => this.#watches.unclaimed(),
       onTraced: (watch, event) => this.#watches.deliver(watch, event),
       appendAccessLines: accessLogFile && ((lines) => accessLogFile.append(lines)),
+      serveSender: (transport, port) => serveSender(port, openSender(transport, onExportProblem)),
     });
     this.#shutdownSteps.push({
       name: "drain workers",

@@ -11,6 +11,7 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { mergeMetrics, type MetricsSnapshot, withoutGauges } from "@gatewayproxy/runtime/metrics";
 import type { HistogramKind } from "@gatewayproxy/runtime/metric-families";
+import type { OtlpTransport } from "@gatewayproxy/runtime/otlp-sender";
 import { ThreadTotals } from "@gatewayproxy/runtime/thread-totals";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { BodyBudget } from "../pipeline/body/body-budget.ts";
@@ -67,6 +68,8 @@ export interface WorkerPoolOptions {
    * Writes lines to the file of the access log, and resolves with the number of lost ones; undefined without a file.
    */
   readonly appendAccessLines: ((lines: string) => Promise<number>) | undefined;
+  /** Opens a sender of OTLP messages for the worker that has the other end of the port. */
+  readonly serveSender: (transport: OtlpTransport, port: MessagePort) => void;
 }
 
 /** The unexpected ends of a worker. */
@@ -235,9 +238,9 @@ export class WorkerPool {
       onRestart(number);
       clock.setTimer(restartDelayMs, () => this.#start(number));
     };
-    const { appendAccessLines } = this.#options;
+    const { appendAccessLines, serveSender } = this.#options;
     const onTokenPort = (port: MessagePort): void => this.#tokenThread.connect(port);
-    const events = { onDeath, onTraced, appendAccessLines, onTokenPort };
+    const events = { onDeath, onTraced, appendAccessLines, onTokenPort, serveSender };
     const thread = new WorkerThread(this.#startOf(number), this.#options.heapMib, events);
     this.#workers.set(number, thread);
     log.debug({ worker: number, generation: this.#snapshot?.frame.generation }, "worker started");
@@ -273,6 +276,7 @@ interface ThreadEvents {
   readonly appendAccessLines: WorkerPoolOptions["appendAccessLines"];
   /** Called with the port of the worker for the thread that counts tokens. */
   readonly onTokenPort: (port: MessagePort) => void;
+  readonly serveSender: WorkerPoolOptions["serveSender"];
 }
 
 /**
@@ -288,6 +292,7 @@ class WorkerThread {
   readonly #onTraced: ThreadEvents["onTraced"];
   readonly #appendAccessLines: ThreadEvents["appendAccessLines"];
   readonly #onTokenPort: ThreadEvents["onTokenPort"];
+  readonly #serveSender: ThreadEvents["serveSender"];
   readonly #parts = new SentParts();
   #sent: Promise<unknown> = Promise.resolve();
   #requests = 0;
@@ -296,11 +301,12 @@ class WorkerThread {
   constructor(
     start: WorkerStart,
     heapMib: number | undefined,
-    { onDeath, onTraced, appendAccessLines, onTokenPort }: ThreadEvents,
+    { onDeath, onTraced, appendAccessLines, onTokenPort, serveSender }: ThreadEvents,
   ) {
     this.#onTraced = onTraced;
     this.#appendAccessLines = appendAccessLines;
     this.#onTokenPort = onTokenPort;
+    this.#serveSender = serveSender;
     this.thread = new Worker(new URL("./worker.ts", import.meta.url), {
       workerData: start,
       name: `worker ${start.worker}`,
@@ -395,6 +401,10 @@ class WorkerThread {
       this.#onTokenPort(message.port);
       return;
     }
+    if (message.kind === "senderPort") {
+      this.#serveSender(message.transport, message.port);
+      return;
+    }
     const response = responseKey(message);
     this.#pending.get(response)?.(message);
     this.#pending.delete(response);
@@ -406,7 +416,9 @@ class WorkerThread {
   }
 }
 
-function responseKey(message: Exclude<FromWorker, { kind: "traced" | "accessLines" | "tokenPort" }>): string {
+function responseKey(
+  message: Exclude<FromWorker, { kind: "traced" | "accessLines" | "tokenPort" | "senderPort" }>,
+): string {
   switch (message.kind) {
     case "applied":
       return `applied ${message.id}`;

@@ -12,6 +12,8 @@ import { readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-s
 import { Logs } from "@gatewayproxy/runtime/log";
 import { LineLimit } from "@gatewayproxy/runtime/line-limit";
 import { BatchedDestination, type LogDestination, openStdout } from "@gatewayproxy/runtime/log-destination";
+import type { OpenSender } from "@gatewayproxy/runtime/open-sender";
+import { openSenderThrough } from "@gatewayproxy/runtime/sender-port";
 import { type LogFilter, parseLogFilter } from "@gatewayproxy/runtime/log-filter";
 import { redactPath } from "@gatewayproxy/runtime/redaction";
 import { runInSlices } from "@gatewayproxy/runtime/steps";
@@ -94,12 +96,18 @@ function reportError(err: unknown, place: FaultPlace | "task", record?: RequestR
   });
 }
 
+/** The main thread sends, and reports the problems of a transport. */
+const openSender: OpenSender = (transport) =>
+  openSenderThrough((port) => {
+    main.postMessage({ kind: "senderPort", transport, port } satisfies FromWorker, [port]);
+  });
 const exportLog = logs.logger("proxy::tracing");
 const onProblem = exportProblems(exportLog);
 const lineExporter =
   start.lineExport &&
   (await exportLines(start.lineExport, [logs, requestLogs], {
     log: exportLog,
+    openSender,
     onRecordsEnded: (outcome, count) => metrics.linesExported(outcome, count),
     onProblem,
   }));
@@ -108,6 +116,7 @@ const tracing =
   (await openRequestTracing(start.tracing, {
     worker: start.worker,
     log: exportLog,
+    openSender,
     onSpansEnded: (outcome, count) => metrics.spansEnded(outcome, count),
     onProblem,
   }));
@@ -115,6 +124,7 @@ const accessRecords =
   start.accessLog.otlp &&
   (await openAccessRecords(start.accessLog.otlp, {
     log: exportLog,
+    openSender,
     onRecordsEnded: (outcome, count) => metrics.logRecordsEnded(outcome, count),
     onProblem,
   }));

@@ -2,6 +2,7 @@
 import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
 import type { Logs } from "@gatewayproxy/runtime/log";
 import type { LogExportSettings } from "@gatewayproxy/runtime/log-export-settings";
+import { openSender } from "@gatewayproxy/runtime/open-sender";
 import { readVersion } from "@gatewayproxy/runtime/version";
 
 /**
@@ -31,17 +32,13 @@ export async function exportLines(
   const log = logs.logger("ratelimit::tracing");
   const counts: ExportCounts = { exported: 0, failed: 0, dropped: 0 };
   const version = readVersion(new URL("../../package.json", import.meta.url));
-  const exporter = await openLineExporter(
-    settings,
-    { version, attributeNames: {} },
-    {
-      ended(outcome, count) {
-        counts[outcome] += count;
-        log.debug({ outcome, records: count }, "log records ended");
-      },
-      problem: onProblem,
+  const exporter = await openLineExporter(settings, { version, attributeNames: {} }, openSender, {
+    ended(outcome, count) {
+      counts[outcome] += count;
+      log.debug({ outcome, records: count }, "log records ended");
     },
-  );
+    problem: onProblem,
+  });
   logs.copyTo(exporter, exportModule);
   return { counts, close: () => exporter.close(flushMs) };
 }

@@ -2,6 +2,7 @@
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
 import type { Logger } from "@gatewayproxy/runtime/log";
+import { openSender } from "@gatewayproxy/runtime/open-sender";
 import type { TracingSettings } from "@gatewayproxy/runtime/tracing-settings";
 import { readVersion } from "@gatewayproxy/runtime/version";
 import { ServiceTracing } from "../tracing/service-tracing.ts";
@@ -23,6 +24,7 @@ export async function openServiceTracing(
     name: "ratelimit-service",
     version: readVersion(new URL("../../package.json", import.meta.url)),
     random: Math.random,
+    openSender,
     observer: {
       ended(outcome, count) {
         spans[outcome] += count;

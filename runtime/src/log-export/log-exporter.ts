@@ -1,10 +1,9 @@
 /** Exports log records by OTLP. Only processes that export logs load this module. */
 import type { LogDestination } from "../log/log-destination.ts";
-import { reportDiagnostics } from "../otlp/diagnostics.ts";
 import type { ExportObserver } from "../otlp/export-observer.ts";
 import { ExportQueue, type WrittenItems } from "../otlp/export-queue.ts";
 import { messagesOfResource, messagesOfScope, type Scope } from "../otlp/otlp-fields.ts";
-import { openOtlpSender } from "../otlp/otlp-sender.ts";
+import type { OpenSender } from "../otlp/open-sender.ts";
 import { systemClock } from "../timing/clock.ts";
 import type { LogExportSettings } from "./log-export-settings.ts";
 import type { LogRecordSink } from "./log-record.ts";
@@ -14,10 +13,16 @@ import { type AttributeNames, lineWriter, writeRecord } from "./otlp-records.ts"
 export async function openRecordExporter(
   settings: LogExportSettings,
   scope: Scope,
+  openSender: OpenSender,
   observer: ExportObserver,
 ): Promise<LogRecordSink> {
   const { resource } = settings;
-  return await openQueue(settings, { write: writeRecord, messageOf: messagesOfScope({ resource, scope }) }, observer);
+  return await openQueue(
+    settings,
+    { write: writeRecord, messageOf: messagesOfScope({ resource, scope }) },
+    openSender,
+    observer,
+  );
 }
 
 /** Exports lines of `Logs`. */
@@ -38,20 +43,21 @@ export interface LoggingProgram {
 export async function openLineExporter(
   settings: LogExportSettings,
   { version, attributeNames }: LoggingProgram,
+  openSender: OpenSender,
   observer: ExportObserver,
 ): Promise<LineExporter> {
   const lines = { write: lineWriter(version, attributeNames), messageOf: messagesOfResource(settings.resource) };
-  const queue = await openQueue(settings, lines, observer);
+  const queue = await openQueue(settings, lines, openSender, observer);
   return { write: (line) => queue.add([line]), close: (timeoutMs) => queue.close(timeoutMs) };
 }
 
 async function openQueue<Item>(
   { batch, protocol }: LogExportSettings,
   items: WrittenItems<Item>,
+  openSender: OpenSender,
   observer: ExportObserver,
 ): Promise<ExportQueue<Item>> {
-  reportDiagnostics((message) => observer.problem(message));
-  const onRejected = (message: string): void => observer.problem(message);
-  const sender = await openOtlpSender({ signal: "records", protocol, timeoutMs: batch.exportTimeoutMs, onRejected });
+  const transport = { signal: "records", protocol, timeoutMs: batch.exportTimeoutMs } as const;
+  const sender = await openSender(transport, (message) => observer.problem(message));
   return new ExportQueue({ batch, items, sender, clock: systemClock, observer });
 }

@@ -2,6 +2,7 @@
  * Exports metrics by OTLP at an interval, one export at a time, so that its memory is bounded by the number of series.
  * Counts that a collector does not take are part of the next export.
  */
+import { openSender } from "../otlp/open-sender.ts";
 import { errorMessage } from "../text/thrown-value.ts";
 import type { Clock, Timer } from "../timing/clock.ts";
 import type { MetricFamily } from "../metrics/metric-families.ts";
@@ -31,11 +32,10 @@ export interface MetricExportObserver {
 
 /** Loads the exporter, which no process without export needs, and begins. */
 export async function openMetricExport(options: MetricExportOptions): Promise<MetricExport> {
-  const { openOtlpSender } = await import("../otlp/otlp-sender.ts");
   const { settings, observer } = options;
   const { protocol, timeoutMs } = settings;
-  const onRejected = (message: string): void => observer.problem(message);
-  return new MetricExport(options, await openOtlpSender({ signal: "points", protocol, timeoutMs, onRejected }));
+  const sender = await openSender({ signal: "points", protocol, timeoutMs }, (message) => observer.problem(message));
+  return new MetricExport(options, sender);
 }
 
 /** The export of a process. */

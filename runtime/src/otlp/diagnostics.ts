@@ -1,11 +1,9 @@
 /** Problems of the OpenTelemetry SDK in this thread, which has one logger for all of its exporters. */
 import { diag, DiagLogLevel } from "@opentelemetry/api";
+import type { ReportProblem } from "./export-observer.ts";
 
 /** The longest message that is reported. */
 const maxMessage = 500;
-
-/** Receives a problem of an exporter. It contains no data of requests. */
-export type ReportProblem = (message: string) => void;
 
 /** Passes the warnings and errors of the SDK to `report`, in place of an earlier receiver of this thread. */
 export function reportDiagnostics(report: ReportProblem): void {

@@ -7,9 +7,11 @@ export type ExportOutcome = "exported" | "failed" | "dropped";
 export interface ExportObserver {
   /** Items were exported, could not be exported, or found the queue full. */
   ended(outcome: ExportOutcome, count: number): void;
-  /** A problem of the export. It contains no data of requests. */
-  problem(message: string): void;
+  problem: ReportProblem;
 }
+
+/** Receives a problem of an export. It contains no data of requests. */
+export type ReportProblem = (message: string) => void;
 
 /** The number of items with each outcome. */
 export type ExportCounts = Record<ExportOutcome, number>;

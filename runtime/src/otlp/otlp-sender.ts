@@ -11,6 +11,8 @@ import {
   ProtobufTraceSerializer,
 } from "@opentelemetry/otlp-transformer";
 import type { OtlpProtocol } from "../tracing/otel-variables.ts";
+import { reportDiagnostics } from "./diagnostics.ts";
+import type { ReportProblem } from "./export-observer.ts";
 
 /** Sends to one collector. */
 export interface OtlpSender {
@@ -20,14 +22,12 @@ export interface OtlpSender {
   close(): void;
 }
 
-/** The signal of the messages, their transport, and its bounds. */
-export interface OtlpSenderOptions {
+/** The signal of the messages, how they are sent, and the bound of the time. Plain data, which threads may share. */
+export interface OtlpTransport {
   readonly signal: "spans" | "points" | "records";
   readonly protocol: OtlpProtocol;
   /** Maximum time of an export with all its attempts, in ms; OTEL_EXPORTER_OTLP_*TIMEOUT may set less. */
   readonly timeoutMs: number;
-  /** Called with the reason for which a collector has not taken some items of a message. */
-  readonly onRejected: (message: string) => void;
 }
 
 /** The part of a response that names the rejected items. */
@@ -52,7 +52,7 @@ interface Signal {
   rejection(data: Uint8Array): Rejection;
 }
 
-const signals: Readonly<Record<OtlpSenderOptions["signal"], Signal>> = {
+const signals: Readonly<Record<OtlpTransport["signal"], Signal>> = {
   spans: {
     variables: "TRACES",
     httpPath: "v1/traces",
@@ -88,49 +88,57 @@ const signals: Readonly<Record<OtlpSenderOptions["signal"], Signal>> = {
   },
 };
 
-/** Opens a sender. */
-export async function openOtlpSender(options: OtlpSenderOptions): Promise<OtlpSender> {
-  const delegate = await openDelegate(options);
+/**
+ * Opens a sender.
+ *
+ * @param onProblem called with the warnings of the SDK in this thread, and with the reason for which a collector has
+ *   not taken some items of a message.
+ */
+export async function openOtlpSender(transport: OtlpTransport, onProblem: ReportProblem): Promise<OtlpSender> {
+  reportDiagnostics(onProblem);
+  const delegate = await openDelegate(transport, serializerFor(transport, onProblem));
   return {
     send: (message) =>
       new Promise((resolve, reject) => {
         delegate.export(message, (result: { readonly code: number; readonly error?: Error }) => {
           if (result.code === succeeded) resolve();
-          else reject(result.error ?? new Error(`the collector has not taken the ${options.signal}`));
+          else reject(result.error ?? new Error(`the collector has not taken the ${transport.signal}`));
         });
       }),
     close: () => void delegate.shutdown().catch(() => undefined),
   };
 }
 
-async function openDelegate(options: OtlpSenderOptions): Promise<IOtlpExportDelegate<Buffer>> {
-  const { signal, protocol, timeoutMs } = options;
+async function openDelegate(
+  { signal, protocol, timeoutMs }: OtlpTransport,
+  serializer: ISerializer<Buffer, object>,
+): Promise<IOtlpExportDelegate<Buffer>> {
   const { helper, variables, httpPath, grpcPath, client } = signals[signal];
   if (protocol === "grpc") {
     const { convertLegacyOtlpGrpcOptions, createOtlpGrpcExportDelegate } = await import(
       "@opentelemetry/otlp-grpc-exporter-base"
     );
     const read = within(timeoutMs, convertLegacyOtlpGrpcOptions({}, variables));
-    return createOtlpGrpcExportDelegate(read, serializerFor(options), "", helper, undefined, client, grpcPath);
+    return createOtlpGrpcExportDelegate(read, serializer, "", helper, undefined, client, grpcPath);
   }
   const { convertLegacyHttpOptions, createOtlpHttpExportDelegate } = await import(
     "@opentelemetry/otlp-exporter-base/node-http"
   );
   const type = { "Content-Type": "application/x-protobuf" };
   const read = within(timeoutMs, convertLegacyHttpOptions({}, variables, httpPath, type));
-  return createOtlpHttpExportDelegate(read, serializerFor(options), "", helper, undefined);
+  return createOtlpHttpExportDelegate(read, serializer, "", helper, undefined);
 }
 
 function within<Read extends { timeoutMillis: number }>(timeoutMs: number, read: Read): Read {
   return { ...read, timeoutMillis: Math.min(read.timeoutMillis, timeoutMs) };
 }
 
-function serializerFor({ signal, onRejected }: OtlpSenderOptions): ISerializer<Buffer, object> {
+function serializerFor({ signal }: OtlpTransport, onProblem: ReportProblem): ISerializer<Buffer, object> {
   return {
     serializeRequest: (message) => message,
     deserializeResponse(data) {
       const { items, message } = signals[signal].rejection(data);
-      if (items > 0 || message !== "") onRejected(`the collector has rejected ${items} ${signal}: ${message}`);
+      if (items > 0 || message !== "") onProblem(`the collector has rejected ${items} ${signal}: ${message}`);
       return {};
     },
   };

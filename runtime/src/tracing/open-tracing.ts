@@ -1,5 +1,6 @@
 /** Opens the traces of one thread. Without settings nothing is loaded. */
 import type { ExportObserver } from "../otlp/export-observer.ts";
+import type { OpenSender } from "../otlp/open-sender.ts";
 import { Propagation } from "./propagation.ts";
 import { type Sample, samplerOf } from "./sampling.ts";
 import type { SpanSink } from "./span.ts";
@@ -23,17 +24,19 @@ export interface TracedProgram {
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
   readonly observer: ExportObserver;
+  /** Opens the sender of the spans. */
+  readonly openSender: OpenSender;
 }
 
 /** Loads the exporter, and opens it. */
 export async function openTracing(settings: TracingSettings, program: TracedProgram): Promise<Tracing> {
   const { openSpanExporter } = await import("./span-exporter.ts");
-  const { ignoresCallers = false, random, observer, name, version } = program;
+  const { ignoresCallers = false, random, observer, name, version, openSender } = program;
   const { sampler, propagators, semconvOptIn } = settings;
   return {
     propagation: new Propagation(propagators),
     sample: samplerOf(sampler, ignoresCallers, random),
-    sink: await openSpanExporter(settings, { name, version }, observer),
+    sink: await openSpanExporter(settings, { name, version }, openSender, observer),
     semconvOptIn,
   };
 }

@@ -1,8 +1,7 @@
 /** Exports spans by OTLP. Only processes that export traces load this module (`open-tracing.ts`). */
-import { reportDiagnostics } from "../otlp/diagnostics.ts";
 import { ExportQueue } from "../otlp/export-queue.ts";
 import { messagesOfScope, type Scope } from "../otlp/otlp-fields.ts";
-import { openOtlpSender } from "../otlp/otlp-sender.ts";
+import type { OpenSender } from "../otlp/open-sender.ts";
 import type { ExportObserver } from "../otlp/export-observer.ts";
 import { systemClock } from "../timing/clock.ts";
 import { writeSpan } from "./otlp-spans.ts";
@@ -13,12 +12,12 @@ import type { TracingSettings } from "./tracing-settings.ts";
 export async function openSpanExporter(
   settings: TracingSettings,
   scope: Scope,
+  openSender: OpenSender,
   observer: ExportObserver,
 ): Promise<SpanSink> {
-  reportDiagnostics((message) => observer.problem(message));
   const { batch, resource, protocol } = settings;
-  const onRejected = (message: string): void => observer.problem(message);
-  const sender = await openOtlpSender({ signal: "spans", protocol, timeoutMs: batch.exportTimeoutMs, onRejected });
+  const transport = { signal: "spans", protocol, timeoutMs: batch.exportTimeoutMs } as const;
+  const sender = await openSender(transport, (message) => observer.problem(message));
   const items = { write: writeSpan, messageOf: messagesOfScope({ resource, scope }) };
   return new ExportQueue({ batch, items, sender, clock: systemClock, observer });
 }
