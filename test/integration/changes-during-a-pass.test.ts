@@ -111,8 +111,8 @@ test("a change waits for some of the statuses that are being written, not for al
   for (let index = 0; index < count; index++) {
     api.put(paths.routes, object(gatewayApi, "HTTPRoute", "carl", `r${index}`, { parentRefs }));
   }
-  // Those in progress when the change comes, and the first ones of the next pass.
-  expect((await writtenBeforeChange(api, paths.routes)).length).toBeLessThan(4 * 8);
+  // Those in progress when the change comes, and those of the next pass before its own: more on a slow machine.
+  expect((await writtenBeforeChange(api, paths.routes)).length).toBeLessThan(count / 2);
 }, 90_000);
 
 test("a change waits for some of the objects of Gateways that are being written, not for all", async () => {
