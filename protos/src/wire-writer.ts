@@ -137,18 +137,13 @@ export class WireWriter {
     this.#length += content.length;
   }
 
-  /** Writes a bytes field from its hexadecimal digits: an even number of them, at most 254, in lower case. */
+  /** Writes a bytes field from its hexadecimal digits: an even number of them, at most 254. */
   hex(field: number, digits: string): void {
     const bytes = digits.length / 2;
     this.#varint((field << 3) | 2);
     this.#reserve(1 + bytes);
-    const buffer = this.#buffer;
-    let at = this.#length;
-    buffer[at++] = bytes;
-    for (let index = 0; index < digits.length; index += 2) {
-      buffer[at++] = (valueOfHex(digits.charCodeAt(index)) << 4) | valueOfHex(digits.charCodeAt(index + 1));
-    }
-    this.#length = at;
+    this.#buffer[this.#length++] = bytes;
+    this.#length += this.#buffer.write(digits, this.#length, bytes, "hex");
   }
 
   /** Writes a double field (fixed 64 bits), even when 0. */
@@ -288,11 +283,6 @@ function writeAscii(buffer: Buffer, start: number, text: string): number {
     buffer[start + index] = code;
   }
   return text.length;
-}
-
-/** @param code of one of the digits 0–9 and a–f. */
-function valueOfHex(code: number): number {
-  return code < 0x3a ? code - 0x30 : code - 0x57;
 }
 
 /** Protobuf's encoding of signed integers: 0, -1, 1, -2 and so on are 0, 1, 2, 3. */
