@@ -193,15 +193,18 @@ export class Http1ClientConnection implements Swept {
     try {
       this.#process(bytes);
     } catch (error) {
-      if (!(error instanceof MessageError)) throw error;
-      this.fail({ kind: "reset", message: `malformed response: ${error.message}` });
+      const isMalformed = error instanceof MessageError;
+      const cause = isMalformed ? `malformed response: ${error.message}` : `internal error: ${String(error)}`;
+      this.fail({ kind: "reset", message: cause });
     }
     return true;
   }
 
   #process(bytes: Buffer): void {
+    // The receiver of the response may release the memory of `bytes`, which are empty then.
+    const { length } = bytes;
     let at = 0;
-    while (at < bytes.length) {
+    while (at < length) {
       const exchange = this.#exchange;
       if (exchange === undefined) {
         // These bytes respond to no request.
@@ -210,7 +213,7 @@ export class Http1ClientConnection implements Swept {
       }
       at = exchange.decoder === undefined ? this.#readHead(exchange, bytes, at) : exchange.decode(bytes, at);
       if (this.#state !== "open") return;
-      if (exchange.hasResponse) this.#complete(exchange, at < bytes.length);
+      if (exchange.hasResponse) this.#complete(exchange, at < length);
     }
   }
 
@@ -358,8 +361,9 @@ class Exchange implements ClientExchange, UploadOwner, BodySink {
 
   /** @returns the position after the part of the body in `bytes`. */
   decode(bytes: Buffer, start: number): number {
+    const { length } = bytes;
     const end = this.decoder?.decode(bytes, start, this) ?? start;
-    return end === -1 ? bytes.length : end;
+    return end === -1 ? length : end;
   }
 
   onData(bytes: Buffer): void {

@@ -21,6 +21,19 @@ async function exchange(text: string, request: Partial<ClientRequest> = {}, end 
   return { received, peer, send, text: sent, ...rest };
 }
 
+test("an error while a response is read fails its request, and closes the connection", async () => {
+  const { peer, send, state } = await connectToServer();
+  const { received, over } = send({}, 0, {
+    onHead() {
+      throw new Error("no memory");
+    },
+  });
+  peer.write(ok);
+  await over;
+  expect(received.failure).toEqual({ kind: "reset", message: "internal error: Error: no memory" });
+  await expect.poll(() => state.isClosed).toBe(true);
+});
+
 describe("a request", () => {
   test("has the host first (RFC 9110 §7.2) and no field of the connection (RFC 9110 §7.6.1)", async () => {
     const { text } = await exchange(ok, {

@@ -375,9 +375,11 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
 
   #process(bytes: Buffer): void {
     this.#isProcessing = true;
+    // The receiver of a body may release the memory of `bytes`, which are empty then.
+    const { length } = bytes;
     let at = 0;
     try {
-      while (at < bytes.length && this.#state === "open") {
+      while (at < length && this.#state === "open") {
         if (this.#decoder !== undefined) {
           if (this.#bodyReceiver === undefined || this.#isPaused) break;
           at = this.#decode(this.#decoder, bytes, at);
@@ -387,12 +389,14 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
           break;
         }
       }
+      if (at < length) this.#keepRest(at === 0 ? bytes : bytes.subarray(at));
     } catch (error) {
       this.#fail(error);
     }
     this.#isProcessing = false;
-    if (at === bytes.length) return;
-    const rest = at === 0 ? bytes : bytes.subarray(at);
+  }
+
+  #keepRest(rest: Buffer): void {
     if (this.#state === "open") this.#setUnread(rest);
     else if (this.#state === "switched") this.#socket.unshift(rest);
   }
@@ -446,13 +450,14 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
 
   #decode(decoder: BodyDecoder, bytes: Buffer, start: number): number {
     this.#sweeps = 0;
+    const { length } = bytes;
     try {
       const end = decoder.decode(bytes, start, this);
-      return end === -1 ? bytes.length : end;
+      return end === -1 ? length : end;
     } catch (error) {
       if (!(error instanceof MessageError)) throw error;
       this.#rejectBody(error);
-      return bytes.length;
+      return length;
     }
   }
 

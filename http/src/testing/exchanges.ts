@@ -82,9 +82,9 @@ export function sendRecorded(
       Object.assign(received, { status, fields });
       events.onHead?.(status, fields);
     },
-    onData(bytes) {
+    onData(bytes, isExclusive) {
       received.body += bytes.toString("latin1");
-      events.onData?.(bytes);
+      events.onData?.(bytes, isExclusive);
     },
     onEnd(trailers) {
       received.trailers = trailers;
