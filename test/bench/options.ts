@@ -34,6 +34,7 @@ export const usage = `npm run bench -- [options]   compares the proxy with Envoy
                    with --scale also ${scaleCases.map((each) => each.name).join(", ")}, idle   (default: these)
   --repeats N      rounds per case; each round loads every peer once   (default 7; 31 with --observation)
   --seconds N      load per sample   (default 4; 2 with --observation)
+  --warm-up N      seconds of load before the first round of a case   (default 4)
   --workers N      worker threads of each peer   (default 1)
   --peers LIST     of envoy, ours, again, watched, no-hook, no-sampling, traced-0, traced-1, traced-all; the first is the measure of the others
                    (default: envoy,ours; all but envoy with --observation)
@@ -69,6 +70,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | undefined 
       cases: { type: "string" },
       repeats: { type: "string" },
       seconds: { type: "string" },
+      "warm-up": { type: "string", default: "4" },
       workers: { type: "string", default: "1" },
       peers: { type: "string" },
       profiles: { type: "string" },
@@ -86,7 +88,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | undefined 
     measuresIdle: names.includes(idleCase),
     repeats: values.quick ? 1 : positive("--repeats", repeats),
     seconds: values.quick ? 1 : positive("--seconds", seconds),
-    warmUpSeconds: values.quick ? 1 : 4,
+    warmUpSeconds: values.quick ? 1 : positive("--warm-up", values["warm-up"]),
     workers: positive("--workers", values.workers),
     isQuick: values.quick,
     peers: peers.split(","),

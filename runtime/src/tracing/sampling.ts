@@ -33,10 +33,10 @@ export function samplerOf(
   isCallerIgnored: boolean,
   random: () => number,
 ): Sample {
-  const rejected = (1 - ratio) * randomnessRange;
+  const threshold = thresholdOf(ratio);
   const decide = (traceId: string, isOwn: boolean): boolean => {
     if (ratio === 0 || ratio === 1) return ratio === 1;
-    return isCallerIgnored && !isOwn ? random() < ratio : randomnessOf(traceId) >= rejected;
+    return isCallerIgnored && !isOwn ? random() < ratio : randomnessOf(traceId) >= threshold;
   };
   if (!isParentBased || isCallerIgnored) return (traceId, parent) => decide(traceId, parent === undefined);
   return (traceId, parent) => parent?.isSampled ?? decide(traceId, parent === undefined);
@@ -47,8 +47,14 @@ export function samplerOf(
  * compare them with the same threshold export the same traces. The sampler of the SDK hashes the whole id, which no
  * other SDK does alike and takes as long as the rest of a request that is not sampled.
  */
-function randomnessOf(traceId: string): number {
-  return Number.parseInt(traceId.slice(18, 26), 16);
+function randomnessOf(traceId: string): string {
+  return traceId.slice(18, 26);
 }
 
-const randomnessRange = 2 ** 32;
+const maxRandomness = 2 ** 32 - 1;
+
+/** Returns the least randomness of an exported trace, in as many digits: texts of one length compare as numbers do. */
+function thresholdOf(ratio: number): string {
+  const rejected = Math.ceil((1 - ratio) * (maxRandomness + 1));
+  return Math.min(rejected, maxRandomness).toString(16).padStart(8, "0");
+}
