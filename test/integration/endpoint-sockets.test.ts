@@ -1,7 +1,10 @@
 /** The connections to all endpoints together have a maximum, which clients share fairly. */
+import { once } from "node:events";
 import type { ServerResponse } from "node:http";
-import { expect, test } from "vitest";
-import { startBackend, type TestBackend } from "../support/backend.ts";
+import { createServer, type ServerHttp2Stream } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { respondWith, startBackend, type TestBackend } from "../support/backend.ts";
 import { freePort } from "../support/free-port.ts";
 import {
   backendManifest,
@@ -10,9 +13,11 @@ import {
   manifests,
   policyManifest,
   routeManifest,
+  serviceManifest,
   startGateway,
+  type TestGateway,
 } from "../support/gateway.ts";
-import { openFrom } from "../support/proxied-client.ts";
+import { openFrom, type ProxiedClient } from "../support/proxied-client.ts";
 
 const maxSockets = 3;
 
@@ -122,4 +127,86 @@ test("idle connections make room, and connections that end in any way are not co
     await expect.poll(() => failed.text()).toContain("HTTP/1.1 503");
   }
   await takeAll({ ...started, paths: () => paths().slice(15) });
+});
+
+interface Held {
+  readonly path: string;
+  readonly stream: ServerHttp2Stream;
+}
+
+/** Endpoints over HTTP/2 at `/0` to `/2`, whose requests wait for the test, and a fast one over HTTP/1.1 at `/fast`. */
+async function startHttp2() {
+  const held: Held[] = [];
+  const ports = await Promise.all([0, 1, 2].map(() => http2Endpoint(held)));
+  const fast = await startBackend(respondWith(200, "fast"));
+  const rule = (path: string, ref: string): string =>
+    `{ matches: [{ path: { value: /${path} } }], backendRefs: [${ref}] }`;
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      ...ports.map((port, at) => serviceManifest(`s-${at}`, [port], "appProtocol: kubernetes.io/h2c")),
+      backendManifest("fast", fast.port),
+      routeManifest("r", [
+        ...ports.map((_, at) => rule(String(at), `{ name: s-${at}, port: 80 }`)),
+        rule("fast", backendRef("fast")),
+      ]),
+    ),
+    {
+      expectsProxyHeader: true,
+      upstream: { maxConnections: 10, maxSockets, maxRequests: 100, maxWaiting: 100, maxWaitMs: 5_000 },
+    },
+  );
+  /** Sends a request that an endpoint holds. */
+  const hold = async (address: string, path: string) => {
+    const count = held.length;
+    const client = openFrom(gateway, address, `GET /${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+    await expect.poll(() => held.length).toBe(count + 1);
+    return client;
+  };
+  return { gateway, held, hold };
+}
+
+async function http2Endpoint(held: Held[]): Promise<number> {
+  const server = createServer().on("stream", (stream: ServerHttp2Stream, headers) => {
+    stream.on("error", () => undefined);
+    held.push({ path: headers[":path"] ?? "", stream });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+function sendFast(gateway: TestGateway, address: string) {
+  return openFrom(gateway, address, "GET /fast HTTP/1.1\r\nHost: a\r\n\r\n");
+}
+
+test("requests over HTTP/2 that hold all connections make room for another client", async () => {
+  const { gateway, hold } = await startHttp2();
+  const slow: ProxiedClient[] = [];
+  for (const at of [0, 1, 2]) slow.push(await hold("10.0.0.1", String(at)));
+  const other = sendFast(gateway, "10.0.0.2");
+  await expect.poll(() => other.text()).toContain("fast");
+  await expect.poll(() => slow[2]?.text()).toContain("HTTP/1.1 503");
+  expect(slow.map(({ text }) => text())).toEqual(["", "", expect.stringContaining("backend overloaded")]);
+});
+
+test("a connection that others use too makes room after those that the client uses alone", async () => {
+  const { gateway, hold } = await startHttp2();
+  const slow: ProxiedClient[] = [];
+  for (const at of [0, 1, 2]) slow.push(await hold("10.0.0.1", String(at)));
+  const sharing = await hold("10.0.0.3", "2");
+  const other = sendFast(gateway, "10.0.0.2");
+  await expect.poll(() => other.text()).toContain("fast");
+  expect(sharing.text()).toBe("");
+  expect(slow.map(({ text }) => text().includes("503"))).toEqual([false, true, false]);
+});
+
+test("two clients that share each connection over HTTP/2 make room for a third", async () => {
+  const { gateway, hold } = await startHttp2();
+  const slow: ProxiedClient[] = [];
+  for (const at of [0, 1, 2]) for (const address of ["10.0.0.1", "10.0.0.3"]) slow.push(await hold(address, `${at}`));
+  const other = sendFast(gateway, "10.0.0.2");
+  await expect.poll(() => other.text()).toContain("fast");
+  expect(slow.map(({ text }) => text().includes("503"))).toEqual([false, false, false, false, true, true]);
 });

@@ -70,12 +70,11 @@ export interface SessionStore {
   session: Buffer | undefined;
 }
 
-/** A connection and how many calls it carries. */
+/** A connection and the calls that it carries. */
 export interface Connection {
   readonly isHttp2: boolean;
-  calls: number;
-  /** The call that was sent last, while it is in progress. */
-  latest: ConnectionCall | undefined;
+  /** The calls in progress, in the order in which they were sent. */
+  readonly calls: Set<ConnectionCall>;
   /** Whether the pool counts it as free: it carries fewer calls than it may. */
   isFree: boolean;
   /** Whether no call was sent on it since the last `EndpointPool.closeIdle`. */

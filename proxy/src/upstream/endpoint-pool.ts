@@ -10,7 +10,6 @@ import {
   addressOf,
   callsPerConnection,
   type Connection,
-  type ConnectionCall,
   type ConnectionOptions,
   type ConnectionOwner,
   type ConnectionTarget,
@@ -157,13 +156,13 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     return this.hasPending || (this.#callsPerConnection === 1 && this.#options.sockets.hasWaiting);
   }
 
-  get ownCalls(): readonly ConnectionCall[] {
+  get busyConnections(): readonly Connection[] {
     const connections = [...(this.#connections ?? []), ...(this.#leaving ?? [])];
-    return connections.flatMap(({ isHttp2, latest }) => (isHttp2 || latest === undefined ? [] : latest));
+    return connections.filter(({ calls }) => calls.size > 0);
   }
 
   closeIdleConnection(): boolean {
-    const idle = this.#free.find(({ calls }) => calls === 0);
+    const idle = this.#free.find(({ calls }) => calls.size === 0);
     if (idle === undefined) return false;
     this.#discard(idle);
     return true;
@@ -230,7 +229,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   /** Closes connections without a call since the last time. */
   closeIdle(): void {
     for (const connection of [...this.#free]) {
-      if (connection.calls > 0) continue;
+      if (connection.calls.size > 0) continue;
       if (connection.isUnused) this.#discard(connection);
       else connection.isUnused = true;
     }
@@ -239,7 +238,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   /** Closes each connection after its last call, including calls of requests with an older snapshot. */
   close(): void {
     this.#closing = true;
-    for (const connection of [...this.#free]) if (connection.calls === 0) this.#discard(connection);
+    for (const connection of [...this.#free]) if (connection.calls.size === 0) this.#discard(connection);
   }
 
   /** Closes every connection now. Calls in progress fail. */
@@ -275,13 +274,12 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
       return;
     }
     call.connection = undefined;
-    if (connection.latest === call) connection.latest = undefined;
     this.#starting?.leave(call);
     // It accepts no streams, and other connections may. Its calls finish, and no other is sent on it.
     if (failure?.kind === "overloaded") this.onUnavailable(connection);
+    connection.calls.delete(call);
     if (this.#leaving?.has(connection) === true) {
-      connection.calls--;
-      if (connection.calls === 0) {
+      if (connection.calls.size === 0) {
         this.#leaving.delete(connection);
         connection.destroy();
         this.#options.sockets.release(this);
@@ -290,9 +288,9 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
       this.#takeBack(connection);
     }
     // The tunnel for which it was opened has ended.
-    if (connection.calls === 0 && this.#size > this.#maxConnections) this.#discard(connection);
+    if (connection.calls.size === 0 && this.#size > this.#maxConnections) this.#discard(connection);
     this.#options.sockets.serve(this);
-    if (this.#closing && connection.calls === 0) this.#discard(connection);
+    if (this.#closing && connection.calls.size === 0) this.#discard(connection);
     this.#options.sockets.serveWaiting();
   }
 
@@ -303,9 +301,8 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
 
   /** A failed stream does not affect the others of its connection. */
   #takeBack(connection: Connection): void {
-    connection.calls--;
     if (!connection.isAvailable) this.#discard(connection);
-    else if (!connection.isFree && connection.calls < this.#maxCalls) this.#addFree(connection);
+    else if (!connection.isFree && connection.calls.size < this.#maxCalls) this.#addFree(connection);
   }
 
   #addFree(connection: Connection): void {
@@ -334,7 +331,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     for (let free = this.#free.at(-1); free !== undefined; free = this.#free.at(-1)) {
       if (!free.isAvailable) {
         this.#discard(free);
-      } else if (free.calls < this.#maxCalls) {
+      } else if (free.calls.size < this.#maxCalls) {
         return free;
       } else {
         free.isFree = false;
@@ -359,20 +356,19 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     connection.isFree = false;
     connection.close();
     if (this.#connections?.delete(connection) !== true) return;
-    if (connection.calls > 0) (this.#leaving ??= new Set()).add(connection);
+    if (connection.calls.size > 0) (this.#leaving ??= new Set()).add(connection);
     else this.#options.sockets.release(this);
   }
 
   /** @param connection on top of the stack. */
   #dispatch(connection: Connection, request: UpstreamRequest, call: UpstreamCall): void {
-    connection.calls++;
+    connection.calls.add(call);
     connection.isUnused = false;
-    if (connection.calls >= this.#maxCalls) {
+    if (connection.calls.size >= this.#maxCalls) {
       connection.isFree = false;
       this.#free.pop();
     }
     call.connection = connection;
-    connection.latest = call;
     call.sentMs = this.#options.clock.monotonicMs();
     const { idleTimeoutMs = this.#options.idleTimeoutMs } = request;
     connection.send(request, idleTimeoutMs, call);

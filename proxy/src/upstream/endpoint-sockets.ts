@@ -1,16 +1,19 @@
 /**
  * The sockets of this worker to all endpoints, up to a maximum. Where it is reached, idle connections are closed first,
- * then the client with the most calls loses its newest one, so that a client with fewer can reach any endpoint. Pools
- * that get no socket wait for one in turn.
+ * then the client with the largest share loses its newest connection, so that a client with a smaller share can reach
+ * any endpoint. Pools that get no socket wait for one in turn.
+ *
+ * The calls of an HTTP/2 connection have equal parts of it. A connection that fewer calls of other clients use is
+ * closed before one that more use.
  */
-import type { ConnectionCall } from "./connection.ts";
+import type { Connection } from "./connection.ts";
 
 /** A pool, which holds sockets and waits for them. */
 export interface SocketHolder {
   /** Closes a connection without a call. @returns whether there was one. */
   closeIdleConnection(): boolean;
-  /** The calls with a connection of their own, of HTTP/1.1. */
-  readonly ownCalls: readonly ConnectionCall[];
+  /** The connections with calls. */
+  readonly busyConnections: readonly Connection[];
   /** Whether a call waits for a connection. */
   readonly hasPending: boolean;
   /** Sends the next pending call, if there is a connection for it. */
@@ -23,6 +26,9 @@ export class EndpointSockets {
   readonly #holders = new Map<SocketHolder, number>();
   readonly #waiting = new Set<SocketHolder>();
   #open = 0;
+  /** Undefined once a socket was taken or has ended: to compute them takes a while. */
+  #shares: Shares | undefined;
+  #isDisplacing = false;
   /** Sockets change hands: what is closed is not given to another pool. */
   #isAssigning = false;
 
@@ -48,6 +54,7 @@ export class EndpointSockets {
       return false;
     }
     this.#open++;
+    this.#shares = undefined;
     this.#holders.set(holder, (this.#holders.get(holder) ?? 0) + 1);
     return true;
   }
@@ -55,6 +62,7 @@ export class EndpointSockets {
   /** A connection of `holder` has ended. */
   release(holder: SocketHolder): void {
     this.#open--;
+    this.#shares = undefined;
     const left = (this.#holders.get(holder) ?? 0) - 1;
     if (left > 0) this.#holders.set(holder, left);
     else this.#holders.delete(holder);
@@ -100,18 +108,58 @@ export class EndpointSockets {
     }
   }
 
+  /** A call that is displaced may be sent to another provider at once, and displaces none. */
   #displaceFor(client: string | undefined): boolean {
-    const all = [...this.#holders.keys()].flatMap(({ ownCalls }) => ownCalls);
-    const calls = Map.groupBy(all, (call) => call.client);
-    let most: readonly ConnectionCall[] = [];
-    for (const own of calls.values()) if (own.length > most.length) most = own;
-    const [first, ...others] = most;
-    if (first === undefined || most.length <= (calls.get(client)?.length ?? 0) + 1) return false;
-    const newest = others.reduce((one, other) => (other.sentMs >= one.sentMs ? other : one), first);
+    if (this.#isDisplacing) return false;
+    const shares = (this.#shares ??= sharesOf(this.#busyConnections()));
+    const { largest } = shares;
+    if (shares.of(largest) <= shares.of(client) + 1) return false;
+    this.#isDisplacing = true;
     // Counted already, so that nothing else takes the place.
     this.#open++;
-    newest.displace({ kind: "overloaded", message: "a client with fewer calls needs a connection" });
+    for (const call of [...(this.#firstToClose(largest)?.calls ?? [])]) {
+      call.displace({ kind: "overloaded", message: "a client with fewer calls needs a connection" });
+    }
     this.#open--;
+    this.#isDisplacing = false;
+    // Calls may have ended since.
+    this.#shares = undefined;
     return !this.isFull;
   }
+
+  /** Returns the connection of `client` that the fewest calls of others use; of several, the newest one. */
+  #firstToClose(client: string | undefined): Connection | undefined {
+    let first: { readonly connection: Connection; readonly others: number; readonly sentMs: number } | undefined;
+    for (const connection of this.#busyConnections()) {
+      const calls = [...connection.calls];
+      const others = calls.filter((call) => call.client !== client).length;
+      if (others === calls.length) continue;
+      const sentMs = calls.at(-1)?.sentMs ?? 0;
+      const isFirst =
+        first === undefined || others < first.others || (others === first.others && sentMs >= first.sentMs);
+      if (isFirst) first = { connection, others, sentMs };
+    }
+    return first?.connection;
+  }
+
+  *#busyConnections(): Iterable<Connection> {
+    for (const holder of this.#holders.keys()) yield* holder.busyConnections;
+  }
+}
+
+/** The shares of clients in connections, and the client with the largest. */
+interface Shares {
+  readonly largest: string | undefined;
+  of(client: string | undefined): number;
+}
+
+function sharesOf(connections: Iterable<Connection>): Shares {
+  const shares = new Map<string | undefined, number>();
+  const of = (client: string | undefined): number => shares.get(client) ?? 0;
+  for (const { calls } of connections) {
+    for (const { client } of calls) shares.set(client, of(client) + 1 / calls.size);
+  }
+  let largest: string | undefined;
+  for (const [client, share] of shares) if (share > of(largest)) largest = client;
+  return { largest, of };
 }

@@ -32,8 +32,7 @@ export class Http1Connection implements Connection, ClientExchange, SocketOwner 
   #wire: Http1ClientConnection | undefined;
   #isClosed = false;
   readonly isHttp2 = false;
-  calls = 0;
-  latest: ConnectionCall | undefined;
+  readonly calls = new Set<ConnectionCall>();
   isFree = false;
   isUnused = false;
 
@@ -100,7 +99,7 @@ export class Http1Connection implements Connection, ClientExchange, SocketOwner 
   }
 
   close(): void {
-    if (this.calls === 0) this.destroy();
+    if (this.calls.size === 0) this.destroy();
   }
 
   destroy(): void {

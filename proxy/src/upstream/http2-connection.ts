@@ -38,8 +38,7 @@ export class Http2Connection implements Connection, SocketOwner {
   #isOpen = false;
   #isClosed = false;
   readonly isHttp2 = true;
-  calls = 0;
-  latest: ConnectionCall | undefined;
+  readonly calls = new Set<ConnectionCall>();
   isFree = false;
   isUnused = false;
 
@@ -119,7 +118,7 @@ export class Http2Connection implements Connection, SocketOwner {
 
   close(): void {
     if (this.#isOpen) this.#wire?.close();
-    else if (this.calls === 0) this.destroy();
+    else if (this.calls.size === 0) this.destroy();
   }
 
   destroy(): void {
