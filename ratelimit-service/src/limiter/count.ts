@@ -23,30 +23,72 @@ export interface CountOptions {
 /**
  * Counts the descriptors and sets `after`, or `before` of a group. Returns synchronously when the store does; a promise
  * rejects with `StoreError`.
+ *
+ * @param isDenied of a reservation: whether the counters that were read deny the call (`wouldBeOver`). Then none
+ *   is changed.
  */
 export function countDescriptors(
   counted: readonly StoredDescriptor[],
   nowSeconds: number,
   options: CountOptions,
+  isDenied?: () => boolean,
 ): undefined | Promise<undefined> {
   const { store, stopsAtOverLimit } = options;
   const { overLimitCache } = options;
   const uncached = overLimitCache === undefined ? counted : excludeCachedOver(counted, nowSeconds, overLimitCache);
   if (uncached.length === 0) return undefined;
+  if (isDenied !== undefined) return countIfFits(uncached, isDenied, store);
   if (!stopsAtOverLimit) return apply(store, uncached);
   if (uncached.length < counted.length) {
     for (const descriptor of uncached) if (descriptor.hits > 0) descriptor.hits = 0;
     return apply(store, uncached);
   }
-  const hits = uncached.map((descriptor) => descriptor.hits);
-  for (const descriptor of uncached) descriptor.hits = 0;
-  const reading = apply(store, uncached);
-  const countAll = () => {
-    uncached.forEach((descriptor, i) => (descriptor.hits = hits[i] ?? 0));
+  return readBefore(store, uncached, () => {
     countOnlyExceeding(uncached);
     return apply(store, uncached);
+  });
+}
+
+/** Reads the counters, and sets `after` or `before` to what they are without the hits of the call, for `count`. */
+function readBefore(
+  store: CounterStore,
+  stored: readonly StoredDescriptor[],
+  count: () => undefined | Promise<undefined>,
+): undefined | Promise<undefined> {
+  const hits = stored.map((descriptor) => descriptor.hits);
+  for (const descriptor of stored) descriptor.hits = 0;
+  const reading = apply(store, stored);
+  const proceed = () => {
+    stored.forEach((descriptor, i) => (descriptor.hits = hits[i] ?? 0));
+    return count();
   };
-  return reading === undefined ? countAll() : reading.then(countAll);
+  return reading === undefined ? proceed() : reading.then(proceed);
+}
+
+/** Counts a reservation, unless the counters deny it. Its statuses are those of a call that has counted. */
+function countIfFits(
+  stored: readonly StoredDescriptor[],
+  isDenied: () => boolean,
+  store: CounterStore,
+): undefined | Promise<undefined> {
+  return readBefore(store, stored, () => {
+    if (!isDenied()) return apply(store, stored);
+    for (const descriptor of stored) {
+      descriptor.isOnlyRead = true;
+      if (descriptor.kind === "counted") descriptor.after += descriptor.hits;
+    }
+    return undefined;
+  });
+}
+
+/** Whether the hits of a descriptor, whose counters were read, or are cached, are over a limit. */
+export function wouldBeOver(descriptor: StoredDescriptor, { strictZeroHit }: CountOptions): boolean {
+  const isCached = descriptor.kind === "counted" ? descriptor.isCachedOver : descriptor.cachedOver !== undefined;
+  if (isCached || wouldExceed(descriptor)) return true;
+  if (descriptor.hits !== 0) return false;
+  return descriptor.kind === "counted"
+    ? strictZeroHit && descriptor.after >= descriptor.limit.requestsPerUnit
+    : descriptor.counters.some(({ limit }, i) => (descriptor.before[i]?.before ?? 0) >= limit);
 }
 
 /** Compares the counter with the limit, updates the metrics, and sets `status`. */
@@ -74,7 +116,7 @@ export function settleDescriptor(descriptor: CountedDescriptor, nowSeconds: numb
       isOverLimit: isOver,
       isShadow: rule.shadowMode,
     });
-    if (after > limit.requestsPerUnit) {
+    if (after > limit.requestsPerUnit && !descriptor.isOnlyRead) {
       const { key, windowEndSeconds, refundsBefore: refunds } = descriptor;
       const over = { requestsPerUnit: limit.requestsPerUnit, windowEndSeconds, refunds };
       options.overLimitCache?.set(key, over, nowSeconds);

@@ -6,7 +6,7 @@
  * (`group.ts`).
  */
 import type { RateLimitConfig } from "../config/rule.ts";
-import { type CountOptions, countDescriptors, settleDescriptor } from "./count.ts";
+import { type CountOptions, countDescriptors, settleDescriptor, wouldBeOver } from "./count.ts";
 import { dynamicMetadata } from "./dynamic-metadata.ts";
 import { settleGroup } from "./group.ts";
 import { type HeaderStyle, responseHeaders } from "./headers.ts";
@@ -44,10 +44,19 @@ export class Limiter {
   ): RateLimitResponse | Promise<RateLimitResponse> {
     const planned = planDescriptors(config, request, nowMs, this.#options);
     const counted = planned.filter((descriptor) => descriptor.kind !== "uncounted");
+    const isDenied = request.reserves === true ? () => this.#denies(planned) : undefined;
     const counting =
-      counted.length === 0 ? undefined : countDescriptors(counted, Math.floor(nowMs / 1_000), this.#options);
+      counted.length === 0 ? undefined : countDescriptors(counted, Math.floor(nowMs / 1_000), this.#options, isDenied);
     if (counting === undefined) return this.#settle(request, planned, counted, nowMs);
     return counting.then(() => this.#settle(request, planned, counted, nowMs));
+  }
+
+  /** Whether a reservation is denied by the counters that were read. */
+  #denies(planned: readonly PlannedDescriptor[]): boolean {
+    if (this.#options.shadowMode) return false;
+    return this.#isOverLimit(planned, (descriptor) => {
+      return descriptor.kind !== "uncounted" && !descriptor.rule.shadowMode && wouldBeOver(descriptor, this.#options);
+    });
   }
 
   /** A reservation that is denied counts nothing. */
@@ -76,7 +85,7 @@ export class Limiter {
       if (descriptor.kind === "grouped") settleGroup(descriptor, nowMs, this.#options);
       else settleDescriptor(descriptor, Math.floor(nowMs / 1_000), this.#options);
     }
-    let isOver = this.#isOverLimit(planned);
+    let isOver = this.#isOverLimit(planned, ({ status }) => status.code === "OVER_LIMIT");
     if (isOver && this.#options.shadowMode) {
       stats.service.globalShadowMode++;
       isOver = false;
@@ -94,11 +103,14 @@ export class Limiter {
    * Whether the call is denied: some limit that is no quota is over, or all quotas are over. With QUOTA_MODE, a
    * descriptor without a limit is a quota that is never over.
    */
-  #isOverLimit(planned: readonly PlannedDescriptor[]): boolean {
+  #isOverLimit(
+    planned: readonly PlannedDescriptor[],
+    isDescriptorOver: (descriptor: PlannedDescriptor) => boolean,
+  ): boolean {
     let quotas = 0;
     let quotasOver = 0;
     for (const descriptor of planned) {
-      const isOver = descriptor.status.code === "OVER_LIMIT";
+      const isOver = isDescriptorOver(descriptor);
       const isQuota =
         descriptor.kind === "uncounted" ? this.#options.quotaMode && !descriptor.isUnlimited : descriptor.isQuota;
       if (isOver && !isQuota) return true;

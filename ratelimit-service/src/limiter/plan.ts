@@ -45,6 +45,8 @@ export interface CountedDescriptor extends CounterStep {
   after: number;
   /** Whether the over-limit cache has it. */
   isCachedOver: boolean;
+  /** Whether its counter was read and not changed: it is part of a reservation that does not fit. */
+  isOnlyRead: boolean;
   /** `OverLimitCache.refunds` before the store is queried. */
   refundsBefore: number;
   status: DescriptorStatus;
@@ -72,6 +74,8 @@ export interface GroupedDescriptor extends GroupStep {
   before: readonly GroupCount[];
   /** The limit that the over-limit cache knows to be over, and the second in which it ends. */
   cachedOver: { readonly index: number; readonly untilSeconds: number } | undefined;
+  /** As of a counted descriptor. */
+  isOnlyRead: boolean;
   refundsBefore: number;
   status: DescriptorStatus;
 }
@@ -238,6 +242,7 @@ function planCounted(
     requestedHits: hits,
     after: 0,
     isCachedOver: false,
+    isOnlyRead: false,
     refundsBefore: 0,
     status: notCountedYet,
   };
@@ -318,6 +323,7 @@ function planGrouped(
     requestedHits: hits,
     before: [],
     cachedOver: undefined,
+    isOnlyRead: false,
     refundsBefore: 0,
     status: notCountedYet,
   };

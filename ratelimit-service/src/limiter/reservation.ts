@@ -1,8 +1,9 @@
 /**
  * Reservations: calls that count hits which a client replaces later, such as an estimate of LLM tokens by their number.
- * A call that is denied counts nothing. Counters of different descriptors are not changed together, so the hits are
- * counted first and refunded if the call is denied. For that time other calls may be denied that would fit, and none is
- * allowed that does not.
+ * A call that is denied counts nothing. Counters of different descriptors are not changed together, so they are read
+ * first: a call that does not fit changes none, since others would be denied meanwhile. The hits of one that fits are
+ * counted, and refunded if others at the same time have taken its place. For that time other calls may be denied that
+ * would fit, and none is allowed that does not.
  */
 import { type CounterStep, type GroupStep, isCounted, StoreError } from "../model/counter-store.ts";
 import type { DescriptorStatus } from "../model/rate-limit.ts";
@@ -18,6 +19,7 @@ export function heldStatus(descriptor: PlannedDescriptor): DescriptorStatus {
 
 /** Returns the hits that the counters of a descriptor have counted. */
 function countedHits(descriptor: StoredDescriptor): number {
+  if (descriptor.isOnlyRead) return 0;
   if (descriptor.kind === "counted") return descriptor.isCachedOver ? 0 : descriptor.hits;
   if (descriptor.cachedOver !== undefined) return 0;
   return isCounted(descriptor, descriptor.before) ? descriptor.hits : 0;

@@ -135,6 +135,20 @@ export function describeReservations(
       expect(await text("hour=a #0", "day=a #0")).toBe("OK: OK(100,100) HOUR | OK(50,50) DAY");
     });
 
+    test("that do not fit do not deny those that do, at the same time", async () => {
+      const { reserve } = await serve();
+      await reserve("minute=spent #10");
+      await reserve("hour=a #40");
+      // One has nothing left of its own limit, the other asks for more than is left.
+      const large = Array.from({ length: 5 }, () => [
+        reserve("minute=spent #10", "hour=a #60"),
+        reserve("hour=a #61"),
+      ]).flat();
+      const small = await reserve("minute=b #10", "hour=a #60");
+      expect((await Promise.all(large)).map(({ overallCode }) => overallCode)).not.toContain("OK");
+      expect(small.overallCode).toBe("OK");
+    });
+
     test("keep every limit, whatever calls and refunds come in whatever order", async () => {
       const call = fc.record({
         hits: fc.array(fc.tuple(fc.constantFrom("hour=p", "hour=q", "day=p"), fc.nat(70)), {
