@@ -17,6 +17,7 @@ import {
   startGateway,
   type TestGateway,
 } from "../support/gateway.ts";
+import { startGatewayTo } from "../support/llm-gateway.ts";
 import { openFrom, type ProxiedClient } from "../support/proxied-client.ts";
 
 const maxSockets = 3;
@@ -209,4 +210,28 @@ test("two clients that share each connection over HTTP/2 make room for a third",
   const other = sendFast(gateway, "10.0.0.2");
   await expect.poll(() => other.text()).toContain("fast");
   expect(slow.map(({ text }) => text().includes("503"))).toEqual([false, false, false, false, true, true]);
+});
+
+test("a displaced request of a model costs an estimate, since its provider has got it", async () => {
+  const held: ServerResponse[] = [];
+  const provider = await startBackend((_, response) => void held.push(response));
+  const gateway = await startGatewayTo("openai", provider.port, ["{ tokens: 1000, unit: Hours }"], "", "", {
+    expectsProxyHeader: true,
+    upstream: { maxConnections: 10, maxSockets: 2, maxRequests: 100, maxWaiting: 100, maxWaitMs: 5_000 },
+  });
+  const send = (address: string) => {
+    const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: "x".repeat(150) }] });
+    const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n`;
+    return { client: openFrom(gateway, address, head + body), tokens: Math.ceil(body.length / 4) };
+  };
+  send("10.0.0.1");
+  await expect.poll(() => held.length).toBe(1);
+  const displaced = send("10.0.0.1");
+  await expect.poll(() => held.length).toBe(2);
+  send("10.0.0.2");
+  await expect.poll(() => displaced.client.text()).toContain("HTTP/1.1 503");
+  expect(gateway.records).toMatchObject([
+    { status: 503, reason: "BackendOverloaded", usage: { total: displaced.tokens, estimated: true } },
+  ]);
+  await expect.poll(() => held.length).toBe(3);
 });

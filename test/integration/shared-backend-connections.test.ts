@@ -4,7 +4,7 @@
  */
 import { once } from "node:events";
 import { get } from "node:http";
-import { createServer, type ServerHttp2Stream } from "node:http2";
+import { createServer, type Http2Session, type ServerHttp2Stream } from "node:http2";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import {
@@ -182,3 +182,38 @@ function uint32(value: number): Buffer {
   bytes.writeUInt32BE(value);
   return bytes;
 }
+
+/** Servers end a connection on which they get many resets: those of Netty after 200 in 30 s, nghttp2 after 1,000. */
+test("requests that a client cancels again and again leave the connection of others", async () => {
+  const begun = new Set<string>();
+  const waiting: ServerHttp2Stream[] = [];
+  const resets = new Map<Http2Session | undefined, number>();
+  const server = createServer().on("stream", (stream: ServerHttp2Stream, { ":path": path = "" }) => {
+    const { session } = stream;
+    stream.on("error", () => undefined);
+    stream.on("close", () => void resets.set(session, (resets.get(session) ?? 0) + 1));
+    begun.add(path);
+    if (path === "/waits") waiting.push(stream);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const gateway = await serve((server.address() as AddressInfo).port);
+  const response = fetch(`${gateway.url()}/waits`, { method: "POST", body: "a" });
+  await expect.poll(() => waiting.length).toBe(1);
+  const all = (): number => resets.values().reduce((sum, count) => sum + count, 0);
+  for (let count = 0; count < 400; count += 50) {
+    const paths = Array.from({ length: 50 }, (_, at) => `/cancelled-${count + at}`);
+    const clients = paths.map((path) => {
+      const client = connect(Number(new URL(gateway.url()).port), "127.0.0.1").on("error", () => undefined);
+      client.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+      return client;
+    });
+    await expect.poll(() => paths.every((path) => begun.has(path))).toBe(true);
+    for (const client of clients) client.destroy();
+    await expect.poll(all).toBe(count + 50);
+  }
+  expect(Math.max(...resets.values())).toBeLessThan(200);
+  waiting[0]?.respond({ ":status": 200 }, { endStream: true });
+  expect((await response).status).toBe(200);
+});

@@ -103,6 +103,8 @@ export class ClientConnection<Head> {
       onIdle: () => this.#closeIfDrained(),
       onStreamIdsExhausted: () => this.drain("the stream identifiers of the connection are used up"),
       onTimeout: () => this.#ping(),
+      resets: limits.resets && new FloodLimit("resets", clock, limits.resets.burst, limits.resets.perSecond),
+      onManyResets: () => this.drain("many requests on the connection were reset"),
     });
     this.#frames = new FrameDispatch({
       streams: this.#streams,

@@ -14,6 +14,11 @@ export interface ClientLimits {
    * acknowledgements included, exceed twice this bound, the connection is closed.
    */
   readonly maxWaitingBytes: number;
+  /**
+   * Requests that this side may reset, at once (`burst`) and then per second. Beyond it the connection takes no more
+   * requests, since servers end connections with many resets, and all requests on them. Absent: any number.
+   */
+  readonly resets?: { readonly burst: number; readonly perSecond: number };
   /** The highest stream identifier, 2^31 − 1 by the protocol (RFC 9113 §5.1.1). */
   readonly maxStreamId: number;
   /** Time without a byte of the server after which `sweep` sends a PING, while it has requests, in milliseconds. */
@@ -34,11 +39,13 @@ export const defaultClientLimits: ClientLimits = {
   pingTimeoutMs: 1_000,
 };
 
-/** Bounds for any response: 64 KiB of head, any number of small parts, and 20 s for a PING. */
+/** Bounds for any response: 64 KiB of head, any number of small parts, few resets, and 20 s for a PING. */
 export const defaultHttp2ClientLimits: ClientLimits = {
   ...defaultClientLimits,
   maxHeaderListBytes: 65_536,
   // Only empty frames count, because an event stream consists of small ones.
   smallFrameBytes: 1,
+  // With the requests in progress then, fewer than the 200 in 30 s that Netty accepts; nghttp2 accepts 1,000.
+  resets: { burst: 32, perSecond: 1 },
   pingTimeoutMs: 20_000,
 };

@@ -6,6 +6,8 @@ import { Http2Stream, type StreamHost } from "../http2-stream.ts";
 export interface ClientHost extends StreamHost {
   /** Called once, when the subclass has ended the stream. After a timeout, the peer gets RST_STREAM and a PING. */
   ended(stream: Http2Stream, hasTimedOut: boolean): void;
+  /** Sends RST_STREAM. */
+  reset(stream: Http2Stream, code: ErrorCode): void;
 }
 
 /**
@@ -71,7 +73,7 @@ export abstract class ClientStream<Head> extends Http2Stream {
 
   /** Sends RST_STREAM, if the stream is open. The subclass ends the stream. */
   protected reset(code: ErrorCode): void {
-    if (this.isOpen) this.host?.writer.rstStream(this.id, code);
+    if (this.isOpen) this.host?.reset(this, code);
   }
 
   protected onOutputEnd(): void {

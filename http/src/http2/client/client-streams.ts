@@ -3,6 +3,7 @@
  * the peer accepts them.
  */
 import { assertProtocol } from "../assert-protocol.ts";
+import type { FloodLimit } from "../flood-limit.ts";
 import { ErrorCode } from "../frame.ts";
 import { HeaderBlockReader } from "../header-block-reader.ts";
 import type { PeerSettings } from "../settings.ts";
@@ -23,6 +24,10 @@ export interface ClientStreamsOptions<Head> extends StreamsOptions {
   readonly onStreamIdsExhausted: () => void;
   /** Called when an open stream has timed out. */
   readonly onTimeout: () => void;
+  /** Bounds the streams that this side resets; undefined: no bound. */
+  readonly resets: FloodLimit | undefined;
+  /** Called when more streams were reset. */
+  readonly onManyResets: () => void;
 }
 
 /** A well-formed block. */
@@ -100,11 +105,16 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
     this.close(stream);
     this.idleFrames.replenish(idleFramesPerStream);
     if (hasTimedOut) {
-      this.writer.rstStream(stream.id, ErrorCode.Cancel);
+      this.reset(stream, ErrorCode.Cancel);
       this.#client.onTimeout();
     }
     this.#openQueued();
     if (this.table.size === 0) this.#client.onIdle();
+  }
+
+  reset({ id }: ClientStream<Head>, code: ErrorCode): void {
+    this.writer.rstStream(id, code);
+    if (this.#client.resets?.tryCount() === false) this.#client.onManyResets();
   }
 
   /** Lets the open streams check their timeouts. Called every `sweepMs`. */
