@@ -1,7 +1,8 @@
 /** Fairness between clients while an endpoint gets more requests than it has connections. */
+import { once } from "node:events";
 import type { ServerResponse } from "node:http";
-import { connect as connectHttp2 } from "node:http2";
-import { connect } from "node:net";
+import { connect as connectHttp2, createServer, type ServerHttp2Stream } from "node:http2";
+import { type AddressInfo, connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import {
@@ -212,4 +213,89 @@ test("a request waits for an HTTP/2 endpoint that accepts no stream as long as f
   maxStreams = 10;
   expect((await fetch(gateway.url())).status).toBe(200);
   expect(gateway.dataPlane.endpoints()).toMatchObject([{ pending: 0 }]);
+});
+
+describe("requests that a backend takes long for", () => {
+  /** Requests of one address on all connections, in the order in which the backend got them. */
+  async function holdAll(gateway: TestGateway, held: readonly ServerResponse[]): Promise<readonly ProxiedClient[]> {
+    const slow: ProxiedClient[] = [];
+    for (let at = 1; at <= maxConnections; at++) {
+      slow.push(await send(gateway, "10.0.0.1", get(`/hold-${at}`)));
+      await expect.poll(() => held.length).toBe(at);
+    }
+    return slow;
+  }
+
+  test("make room for a client that has waited for a fifth of the time, in place of the newest one", async () => {
+    const { gateway, held } = await start({ maxWaitMs: 5_000 });
+    const slow = await holdAll(gateway, held);
+    await send(gateway, "10.0.0.1", get("/more"));
+    const other = await send(gateway, "10.0.0.2", get("/other"));
+    await advance(gateway, 900);
+    expect(other.text()).toBe("");
+    await advance(gateway, 200);
+    await expect.poll(() => other.text()).toContain("/other");
+    await expect.poll(() => slow.at(-1)?.text()).toContain("HTTP/1.1 503");
+    expect(slow.slice(0, -1).map(({ text }) => text())).toEqual(["", "", ""]);
+    expect(gateway.records.map(({ reason }) => reason).toSorted()).toContain("BackendOverloaded");
+  });
+
+  test("make no room for a client that has as many", async () => {
+    const { gateway, held } = await start({ maxWaitMs: 5_000 });
+    const slow = await holdAll(gateway, held);
+    const more = await send(gateway, "10.0.0.1", get("/more"));
+    await advance(gateway, 4_900);
+    expect([...slow, more].map(({ text }) => text())).toEqual(Array.from({ length: maxConnections + 1 }, () => ""));
+    await advance(gateway, 200);
+    await expect.poll(() => more.text()).toContain("HTTP/1.1 503");
+  });
+
+  test("are not ended where the connections become free in time", async () => {
+    const { gateway, held } = await start({ maxWaitMs: 5_000 });
+    const slow = await holdAll(gateway, held);
+    const other = await send(gateway, "10.0.0.2", get("/other"));
+    await advance(gateway, 900);
+    held[0]?.end("done");
+    await expect.poll(() => other.text()).toContain("/other");
+    await advance(gateway, 4_000);
+    for (const response of held) response.end("done");
+    await expect.poll(() => slow.every(({ text }) => text().includes("done"))).toBe(true);
+  });
+
+  test("make room for another client at once where the backend has its maximum of requests", async () => {
+    const { gateway, held } = await start({ maxConnections: 10, maxRequests: maxConnections });
+    const slow = await holdAll(gateway, held);
+    const more = openFrom(gateway, "10.0.0.1", get("/more"));
+    await expect.poll(() => more.text()).toContain("HTTP/1.1 503");
+    const other = openFrom(gateway, "10.0.0.2", get("/other"));
+    await expect.poll(() => other.text()).toContain("/other");
+    expect(slow.map(({ text }) => text().slice(0, 12))).toEqual(["", "", "", "HTTP/1.1 503"]);
+  });
+
+  test("over HTTP/2 make room without a new connection", async () => {
+    const streams: ServerHttp2Stream[] = [];
+    const sessions = new Set<unknown>();
+    const server = createServer().on("stream", (stream: ServerHttp2Stream, headers) => {
+      sessions.add(stream.session);
+      stream.on("error", () => undefined);
+      if (headers[":path"] === "/other") stream.respond({ ":status": 200 }, { endStream: true });
+      else streams.push(stream);
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    onTestFinished(() => void server.close());
+    const port = (server.address() as AddressInfo).port;
+    const service = serviceManifest("svc", [port], "appProtocol: kubernetes.io/h2c");
+    const route = routeManifest("r", ["{ backendRefs: [{ name: svc, port: 80 }] }"]);
+    const gateway = await startGateway(manifests(gatewayManifest(), service, route), {
+      expectsProxyHeader: true,
+      upstream: { maxConnections, maxRequests: maxConnections, maxWaiting: 100, maxWaitMs: 5_000 },
+    });
+    const slow = Array.from({ length: maxConnections }, () => openFrom(gateway, "10.0.0.1", get("/hold")));
+    await expect.poll(() => streams.length).toBe(maxConnections);
+    const other = openFrom(gateway, "10.0.0.2", get("/other"));
+    await expect.poll(() => other.text()).toContain("HTTP/1.1 200");
+    await expect.poll(() => slow.filter(({ text }) => text().includes("503")).length).toBe(1);
+    expect(sessions.size).toBe(1);
+  });
 });

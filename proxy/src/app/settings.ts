@@ -288,7 +288,7 @@ export const proxySettings = {
     flag: "max-requests-per-backend",
     env: "MAX_REQUESTS_PER_BACKEND",
     default: String(defaultUpstream.maxRequests),
-    help: "Maximum requests in progress to one backend in a worker, including those that wait, without tunnels; further requests get a 503 (BackendOverloaded).",
+    help: "Maximum requests in progress to one backend in a worker, including those that wait, without tunnels. Beyond it, the newest request of the client address with the most gets a 503 (BackendOverloaded) in favor of an address with fewer; other requests get it themselves.",
   },
   maxWaitingPerBackend: {
     kind: integer(0, 2 ** 24),
@@ -302,7 +302,7 @@ export const proxySettings = {
     flag: "max-wait-for-connection",
     env: "MAX_WAIT_FOR_CONNECTION",
     default: `${defaultUpstream.maxWaitMs / 1_000}s`,
-    help: "Maximum time that a request waits for a connection while all to its endpoint are in use; then it gets a 503 (BackendOverloaded). The timeouts of its rule may end it earlier.",
+    help: "Maximum time that a request waits for a connection while all to its endpoint are in use; then it gets a 503 (BackendOverloaded). After a fifth of the time, the newest request of the client address with the most requests to the endpoint gets the 503 instead, if the address that waits has fewer. The timeouts of its rule may end it earlier.",
   },
   abandonedAnswerTimeout: {
     kind: duration(0, 3_600_000),

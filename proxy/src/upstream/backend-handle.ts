@@ -7,6 +7,7 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import type { Backend, Endpoint, UpstreamTls } from "../ir/snapshot.ts";
 import { type Candidate, pickEndpoint } from "./balance.ts";
+import { ClientCalls } from "./client-calls.ts";
 import { addressOf, type ConnectionTarget } from "./connection.ts";
 import { deservesEjection, ejectionMs, mayEject } from "./ejection.ts";
 import { type EndpointFigures, unmeasured } from "./endpoint-health.ts";
@@ -98,6 +99,7 @@ export class BackendHandle implements PoolOwner {
   /** The members that are not ejected; all if all are. */
   #available: readonly Member[] = [];
   #isClosed = false;
+  #clientCalls: { readonly calls: ClientCalls; readonly readMs: number } | undefined;
   readonly retries = new RetryBudget();
   readonly load: BackendLoad;
 
@@ -172,7 +174,7 @@ export class BackendHandle implements PoolOwner {
    */
   pick(tried: readonly EndpointPool[], client?: string, mayTunnel = false): EndpointPool | "none" | "overloaded" {
     const { random, clock, maxRequests, maxWaiting } = this.#options;
-    if (!mayTunnel && this.load.inFlight >= maxRequests) return "overloaded";
+    if (!mayTunnel && this.load.inFlight >= maxRequests && !this.#makeRoomFor(client)) return "overloaded";
     const candidates = tried.length === 0 ? this.#available : untried(this.#available, tried);
     const nowMs = candidates.length < 2 ? 0 : clock.monotonicMs();
     const member = pickEndpoint(candidates, random, nowMs);
@@ -181,6 +183,20 @@ export class BackendHandle implements PoolOwner {
     if (mayTunnel) return pool.makeRoomForTunnel(client) ? pool : "overloaded";
     if (!pool.isBusy || this.load.waiting < maxWaiting || pool.makeRoomFor(client)) return pool;
     return "overloaded";
+  }
+
+  /**
+   * Ends the newest call of the client with the most, so that one of `client` can be sent instead.
+   *
+   * @returns false, without ending one, if `client` would have as many.
+   */
+  #makeRoomFor(client: string | undefined): boolean {
+    const nowMs = this.#options.clock.monotonicMs();
+    if (this.#clientCalls === undefined || nowMs - this.#clientCalls.readMs >= clientCallsMs) {
+      const calls = this.#members.flatMap(({ pool }) => pool?.callsInProgress ?? []);
+      this.#clientCalls = { calls: new ClientCalls(calls), readMs: nowMs };
+    }
+    return this.#clientCalls.calls.displaceFor(client);
   }
 
   /**
@@ -366,6 +382,9 @@ export class BackendHandle implements PoolOwner {
 
 /** Maximum number of endpoints in a line of the log. */
 const maxReportedEndpoints = 10;
+
+/** The time for which the calls of each client are known, at the maximum of calls: to read thousands takes a while. */
+const clientCallsMs = 100;
 
 function whyLeftOut({ pool, checks, ejection }: Member, tried: readonly EndpointPool[], nowMs: number): string {
   if (ejection !== undefined) return `ejected for another ${Math.max(0, Math.round(ejection.untilMs - nowMs))} ms`;

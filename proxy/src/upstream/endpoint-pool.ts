@@ -10,11 +10,13 @@ import {
   addressOf,
   callsPerConnection,
   type Connection,
+  type ConnectionCall,
   type ConnectionOptions,
   type ConnectionOwner,
   type ConnectionTarget,
   type SessionStore,
 } from "./connection.ts";
+import { ClientCalls } from "./client-calls.ts";
 import { createConnection } from "./create-connection.ts";
 import { type EndpointFigures, EndpointHealth, unmeasured } from "./endpoint-health.ts";
 import { BackendLoad } from "./backend-load.ts";
@@ -23,7 +25,7 @@ import type { EndpointSockets, SocketHolder } from "./endpoint-sockets.ts";
 import { OpeningSocket, type SocketOwner } from "./opening-socket.ts";
 import type { UpstreamSettings } from "./upstream-settings.ts";
 import { TunnelShare } from "./tunnel-share.ts";
-import { PendingQueue } from "./pending-queue.ts";
+import { type PendingCall, PendingQueue } from "./pending-queue.ts";
 
 /** The settings of the connections to one endpoint; all pools of a backend share them. */
 export interface PoolOptions
@@ -70,6 +72,8 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   #starting: PendingQueue | undefined;
   #tunnels: TunnelShare | undefined;
   #closing = false;
+  /** A connection changes hands: it is given to no other pending call. */
+  #isDisplacing = false;
   /** Calls that have a connection or wait for one. */
   inFlight = 0;
   session: Buffer | undefined;
@@ -133,6 +137,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
       maxWaitMs,
       load: this.#owner.load,
       failure: `no connection became available within ${maxWaitMs} ms`,
+      onOverdue: (calls) => this.#serveOverdue(calls),
     }));
   }
 
@@ -159,6 +164,12 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   get busyConnections(): readonly Connection[] {
     const connections = [...(this.#connections ?? []), ...(this.#leaving ?? [])];
     return connections.filter(({ calls }) => calls.size > 0);
+  }
+
+  /** The calls that have a connection, without tunnels, which have connections of their own. */
+  get callsInProgress(): readonly ConnectionCall[] {
+    const calls = this.busyConnections.flatMap((connection) => [...connection.calls]);
+    return this.#tunnels === undefined ? calls : calls.filter((call) => this.#tunnels?.has(call) !== true);
   }
 
   closeIdleConnection(): boolean {
@@ -276,7 +287,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     call.connection = undefined;
     this.#starting?.leave(call);
     // It accepts no streams, and other connections may. Its calls finish, and no other is sent on it.
-    if (failure?.kind === "overloaded") this.onUnavailable(connection);
+    if (failure?.kind === "overloaded" && failure.isDisplaced !== true) this.onUnavailable(connection);
     connection.calls.delete(call);
     if (this.#leaving?.has(connection) === true) {
       if (connection.calls.size === 0) {
@@ -319,11 +330,31 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
 
   serveNext(): void {
     const next = this.#pending?.first;
-    if (next === undefined) return;
+    if (next === undefined || this.#isDisplacing) return;
     const connection = this.#connectionWithRoom(next.request.client);
     if (connection === undefined) return;
     this.#leavePending(next.call);
     this.#dispatch(connection, next.request, next.call);
+  }
+
+  /**
+   * Serves calls of clients that have fewer calls than another one, whose newest call makes room. Otherwise a client
+   * could hold all connections to an endpoint that takes long for its requests.
+   */
+  #serveOverdue(overdue: readonly PendingCall[]): void {
+    const calls = new ClientCalls(this.callsInProgress);
+    for (const { call, request } of overdue) {
+      if (call.isOver || call.connection !== undefined || request.upgrade !== undefined) continue;
+      this.#isDisplacing = true;
+      const hasRoom = calls.displaceFor(request.client);
+      this.#isDisplacing = false;
+      if (!hasRoom) continue;
+      const connection = this.#connectionWithRoom(request.client);
+      if (connection === undefined) break;
+      this.#leavePending(call);
+      this.#dispatch(connection, request, call);
+    }
+    this.serveNext();
   }
 
   /** Returns the connection on top of the stack, or a new one for a call of `client`. */

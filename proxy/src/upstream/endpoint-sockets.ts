@@ -101,11 +101,15 @@ export class EndpointSockets {
     const wasAssigning = this.#isAssigning;
     this.#isAssigning = true;
     try {
-      for (const holder of this.#holders.keys()) if (holder.closeIdleConnection()) return true;
-      return this.#displaceFor(client);
+      return this.#closeIdle() || this.#displaceFor(client);
     } finally {
       this.#isAssigning = wasAssigning;
     }
+  }
+
+  #closeIdle(): boolean {
+    for (const holder of this.#holders.keys()) if (holder.closeIdleConnection()) return true;
+    return false;
   }
 
   /** A call that is displaced may be sent to another provider at once, and displaces none. */
@@ -124,7 +128,7 @@ export class EndpointSockets {
     this.#isDisplacing = false;
     // Calls may have ended since.
     this.#shares = undefined;
-    return !this.isFull;
+    return !this.isFull || this.#closeIdle();
   }
 
   /** Returns the connection of `client` that the fewest calls of others use; of several, the newest one. */

@@ -25,7 +25,12 @@ export interface PendingQueueOptions {
   readonly load: Pick<BackendLoad, "startWaiting" | "endWaiting">;
   /** The message of the failure of a call that waited too long. */
   readonly failure: string;
+  /** Called with the calls that have waited for a fifth of the time, and again after each further fifth. */
+  readonly onOverdue?: ((calls: readonly PendingCall[]) => void) | undefined;
 }
+
+/** The part of the maximum waiting time after which a call is overdue. */
+const overduePart = 1 / 5;
 
 interface Place extends PendingCall {
   readonly untilMs: number;
@@ -40,6 +45,8 @@ export class PendingQueue {
   readonly #clients = new Map<string | undefined, Map<UpstreamCall, Place>>();
   /** For the first call; the deadlines of all others are later. */
   #timer: Timer | undefined;
+  /** For the next call that becomes overdue. */
+  #overdueTimer: Timer | undefined;
 
   constructor(options: PendingQueueOptions) {
     this.#options = options;
@@ -54,6 +61,25 @@ export class PendingQueue {
     else own.set(call, place);
     load.startWaiting();
     this.#timer ??= clock.setTimer(maxWaitMs, () => this.#expire());
+    this.#awaitOverdue(this.#overdueMs);
+  }
+
+  get #overdueMs(): number {
+    return this.#options.maxWaitMs * overduePart;
+  }
+
+  #awaitOverdue(ms: number): void {
+    const { clock, onOverdue } = this.#options;
+    if (onOverdue === undefined) return;
+    this.#overdueTimer ??= clock.setTimer(ms, () => {
+      this.#overdueTimer = undefined;
+      const sinceMs = clock.monotonicMs() - this.#overdueMs;
+      const isOverdue = ({ untilMs }: Place): boolean => untilMs - this.#options.maxWaitMs <= sinceMs;
+      onOverdue([...this.#places.values()].filter(isOverdue));
+      if (this.#places.size === 0) return;
+      const next = this.#places.values().find((place) => !isOverdue(place));
+      this.#awaitOverdue(next === undefined ? this.#overdueMs : next.untilMs - this.#options.maxWaitMs - sinceMs);
+    });
   }
 
   /** The next call, which stays in the queue. */
@@ -75,6 +101,8 @@ export class PendingQueue {
     if (this.#places.size > 0) return;
     this.#timer?.cancel();
     this.#timer = undefined;
+    this.#overdueTimer?.cancel();
+    this.#overdueTimer = undefined;
   }
 
   /** As `EndpointPool.makeRoomFor`. */

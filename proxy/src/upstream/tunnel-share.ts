@@ -4,11 +4,12 @@
  * connections.
  */
 import type { UpstreamCall } from "./call.ts";
+import type { ConnectionCall } from "./connection.ts";
 
 export class TunnelShare {
   readonly #max: number;
   readonly #clients = new Map<string | undefined, Set<UpstreamCall>>();
-  readonly #clientOf = new Map<UpstreamCall, string | undefined>();
+  readonly #clientOf = new Map<ConnectionCall, string | undefined>();
 
   constructor(max: number) {
     this.#max = max;
@@ -16,6 +17,11 @@ export class TunnelShare {
 
   get size(): number {
     return this.#clientOf.size;
+  }
+
+  /** Whether a call is one of them. */
+  has(call: ConnectionCall): boolean {
+    return this.#clientOf.has(call);
   }
 
   /** Adds a call; does not check the limit, which `makeRoomFor` does. */
