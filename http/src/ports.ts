@@ -127,6 +127,8 @@ export interface ClientFailure {
     /** The source of the body has ended before the body. */
     | "aborted";
   readonly message: string;
+  /** The server has rejected this request alone, by a reset (RFC 9113 §7), and serves others on the connection. */
+  readonly isRejected?: boolean;
 }
 
 /**

@@ -1,6 +1,9 @@
 /** Endpoints that fail are ejected for a time and return; the state of each can be read. */
+import { once } from "node:events";
 import type { RequestListener } from "node:http";
-import { describe, expect, test } from "vitest";
+import { createServer } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { respondWith, startBackend, type TestBackend } from "../support/backend.ts";
 import {
   gatewayManifest,
@@ -162,4 +165,27 @@ test("uploads that clients reset do not count as failures of the endpoint", asyn
     await ended;
   }
   expect(stateOf(gateway, backend)).toMatchObject({ requests: 6, consecutiveFailures: 0, health: 1, pending: 0 });
+});
+
+test("requests that HTTP/2 endpoints reject by a reset, such as those with many fields, eject none", async () => {
+  const ports: number[] = [];
+  for (let at = 0; at < 2; at++) {
+    // Servers of Node reset requests with more than 128 fields (ENHANCE_YOUR_CALM).
+    const server = createServer((_, response) => void response.end());
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    onTestFinished(() => void server.close());
+    ports.push((server.address() as AddressInfo).port);
+  }
+  const service = serviceManifest("svc", ports, "appProtocol: kubernetes.io/h2c");
+  const gateway = await startGateway(manifests(gatewayManifest(), service, route));
+  const headers = Object.fromEntries(Array.from({ length: 150 }, (_, at) => [`x-${at}`, "a"]));
+  for (let count = 0; count < 20; count++) {
+    expect((await fetch(gateway.url(), { method: "POST", headers })).status).toBe(502);
+  }
+  const states = gateway.dataPlane.endpoints();
+  expect(states.map(({ consecutiveFailures, ejectedForMs }) => [consecutiveFailures, ejectedForMs])).toEqual([
+    [0, 0],
+    [0, 0],
+  ]);
 });

@@ -68,6 +68,7 @@ export const ErrorCode = {
   Cancel: 8,
   CompressionError: 9,
   EnhanceYourCalm: 11,
+  Http11Required: 13,
 } as const;
 
 /** An error code that is sent. */

@@ -27,6 +27,8 @@ export interface UpstreamFailure {
   readonly message: string;
   /** The endpoint has got the request, and the proxy has ended the call in favor of another one (`overloaded`). */
   readonly isDisplaced?: boolean;
+  /** As `ClientFailure.isRejected`. */
+  readonly isRejected?: boolean;
 }
 
 /** Codes of errors that report a shortage of open files, ports or memory. */
@@ -54,9 +56,14 @@ export function connectFailure(error: unknown): UpstreamFailure {
   return { kind, message: code === undefined ? first.message : `${code}: ${first.message}` };
 }
 
-/** Whether a failure counts against the endpoint: not if the call was aborted or not sent, or the endpoint leaves. */
-export function saysSomethingOfTheEndpoint({ kind }: UpstreamFailure): boolean {
-  return kind !== "aborted" && kind !== "overloaded" && kind !== "unprocessed" && kind !== "forbidden";
+/**
+ * Whether a failure counts against the endpoint: not if the call was aborted or not sent, if the endpoint leaves, or if
+ * it has rejected what the client has sent.
+ */
+export function saysSomethingOfTheEndpoint({ kind, isRejected }: UpstreamFailure): boolean {
+  return (
+    isRejected !== true && kind !== "aborted" && kind !== "overloaded" && kind !== "unprocessed" && kind !== "forbidden"
+  );
 }
 
 function errorCode(error: unknown): string | undefined {

@@ -41,6 +41,16 @@ export interface ExchangeOptions {
 const noBytes = Buffer.alloc(0);
 const noFields: FieldList = [];
 
+/** The codes by which a server says that it does not accept what a stream has brought. */
+const rejections: ReadonlySet<number> = new Set([
+  ErrorCode.ProtocolError,
+  ErrorCode.FlowControlError,
+  ErrorCode.StreamClosed,
+  ErrorCode.FrameSizeError,
+  ErrorCode.EnhanceYourCalm,
+  ErrorCode.Http11Required,
+]);
+
 /** A request and its response. Buffered bytes of the response are still delivered after the end of the stream. */
 export class Http2ClientExchange
   extends ClientStream<ResponseHead>
@@ -183,7 +193,8 @@ export class Http2ClientExchange
   }
 
   wasReset(code: number): void {
-    this.#fail({ kind: "reset", message: `the server has reset the stream with error code ${code}` });
+    const message = `the server has reset the stream with error code ${code}`;
+    this.#fail({ kind: "reset", message, isRejected: rejections.has(code) });
   }
 
   unprocessed(reason: string): void {
