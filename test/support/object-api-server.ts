@@ -19,12 +19,21 @@ export interface ObjectApiServer {
   remove(collection: string, object: KubeObject): void;
   /** Ends the watches of this collection, and from then on responds with 500 to requests for it. */
   fail(collection: string): void;
+  /** Responds with 403 to requests for this collection, until it is permitted. */
+  forbid(collection: string): Forbidden;
   /** Neither executes writes of this collection nor responds to them until they are released. */
   hold(collection: string): HeldWrites;
   /** The objects that requests have written, as `COLLECTION NAMESPACE/NAME`, in the order of the writes. */
   readonly written: readonly string[];
   /** The current object, with the status that was written. */
   get(collection: string, namespace: string, name: string): KubeObject | undefined;
+}
+
+/** A collection that may not be read. */
+export interface Forbidden {
+  /** The number of requests with the response 403. */
+  readonly rejected: number;
+  permit(): void;
 }
 
 /** The writes of a collection that wait. */
@@ -77,6 +86,7 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
   const changes: Change[] = [];
   const watchers = new Set<Watcher>();
   const failing = new Set<string>();
+  const forbidden = new Map<string, { rejected: number }>();
   const held = new Map<string, { waiting: number; readonly released: Promise<undefined> }>();
   const requested: string[] = [];
   /** The remaining objects of paged lists, by the continue token. */
@@ -186,6 +196,12 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
       response.writeHead(500, { "content-type": "application/json" }).end(JSON.stringify(failure(500)));
       return;
     }
+    const denial = target === undefined ? undefined : forbidden.get(target.collection);
+    if (denial !== undefined) {
+      denial.rejected++;
+      response.writeHead(403, { "content-type": "application/json" }).end(JSON.stringify(failure(403)));
+      return;
+    }
     const hold = target !== undefined && request.method !== "GET" ? held.get(target.collection) : undefined;
     if (hold !== undefined) {
       hold.waiting++;
@@ -239,6 +255,16 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
     fail(collection) {
       failing.add(collection);
       for (const { target, response } of watchers) if (target.collection === collection) response.destroy();
+    },
+    forbid(collection) {
+      const denial = { rejected: 0 };
+      forbidden.set(collection, denial);
+      return {
+        get rejected() {
+          return denial.rejected;
+        },
+        permit: () => void forbidden.delete(collection),
+      };
     },
     hold(collection) {
       const { promise: released, resolve } = Promise.withResolvers<undefined>();

@@ -13,6 +13,7 @@ import { clusterEnvironment, hostEnvironment } from "../translate/environment.ts
 import { type GatewayName, gatewayScopeInSteps, readyReplicas } from "../translate/gateway/gateway-scope.ts";
 import { namedWithinBound } from "../translate/reference/references.ts";
 import { secretSelections } from "../translate/reference/selected-secrets.ts";
+import type { WholeKind } from "../source/kubernetes/watched-kinds.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import { concernsGateway } from "./gateway-concerns.ts";
 import type { SourcedResources } from "./configuration.ts";
@@ -27,11 +28,19 @@ export interface KubernetesOptions {
   readonly clock: Clock;
   /** Undefined: every Gateway of this class, as in file mode. */
   readonly gateway: GatewayName | undefined;
+  /** As the setting: whether targets of a policy that cannot be read respond with 503. */
+  readonly refusedPolicies: "Closed" | "Open";
   /** Ports of this process for operators, which no listener can use. */
   readonly ownPorts: readonly number[];
   /** Called with each set of resources, including the first. Resolves when the set is applied; never rejects. */
   readonly publish: (sourced: SourcedResources) => Promise<unknown>;
 }
+
+/**
+ * Without policies, routes would be served without limits and authentication, and backends would be connected to
+ * without TLS.
+ */
+const restrictingKinds: readonly WholeKind[] = ["ProxyPolicy", "BackendTLSPolicy"];
 
 /** A cluster that is read. */
 export interface OpenedKubernetes {
@@ -42,7 +51,7 @@ export interface OpenedKubernetes {
 
 /** Starts to watch the cluster. Fails if no cluster is configured. A cluster that cannot be reached is retried. */
 export async function openKubernetes(options: KubernetesOptions): Promise<Result<OpenedKubernetes>> {
-  const { env, logs, clock, gateway, publish } = options;
+  const { env, logs, clock, gateway, refusedPolicies, publish } = options;
   const portsOfProcess = new Map(options.ownPorts.map((port) => [port, ownPorts.get(port) ?? "its operators"]));
   const found = await findCluster({ env });
   if (!found.ok) return found;
@@ -57,6 +66,7 @@ export async function openKubernetes(options: KubernetesOptions): Promise<Result
     log,
     select: (resources) => selectResources(gateway, resources),
     keepsStatus: false,
+    requiredKinds: refusedPolicies === "Closed" ? restrictingKinds : [],
     publish: ({ resources, problems, kept, rejected, unreadable, crowded }) => {
       applied = publish({
         ...{ resources, problems, kept, rejected },

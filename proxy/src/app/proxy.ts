@@ -384,6 +384,7 @@ export class Proxy {
     const opened = await openKubernetes({
       ...{ env, logs, clock, publish },
       gateway: settings.gateway,
+      refusedPolicies: settings.refusedPolicies,
       ownPorts: this.#operatorAddresses.map(({ port }) => port),
     });
     if (!opened.ok) return opened.problems;

@@ -65,6 +65,11 @@ export interface KubernetesSourceOptions {
   readonly keepsStatus: boolean;
   /** The maximum length of the Secrets and ConfigMaps of a namespace. Default: that of `NamedMemory`. */
   readonly maxNamedLength?: number;
+  /**
+   * Kinds whose objects restrict or protect what the others serve. Nothing is published before these have been listed,
+   * also while this process may not read them. Default: none.
+   */
+  readonly requiredKinds?: readonly WholeKind[];
   /** Receives a complete configuration: first when everything has been listed, then after each change. */
   readonly publish: (configuration: KubernetesConfiguration) => void;
   /**
@@ -255,7 +260,7 @@ class Source implements KubernetesSource {
   async #rebuild(): Promise<void> {
     await this.#lastApplied();
     this.#rebuiltMs = this.#options.clock.monotonicMs();
-    if (this.#hasEnded() || [...this.#whole.values()].some(({ state }) => state.kind === "starting")) return;
+    if (this.#hasEnded() || !this.#isListed()) return;
     // The selection runs in steps. This copy keeps it consistent; changes during the selection trigger another run.
     const whole = Array.from(this.#whole, ([kind, { values }]) => ({ kind, ...listedObjects(values) }));
     const {
@@ -295,6 +300,13 @@ class Source implements KubernetesSource {
       forbiddenKinds: [...this.#whole].flatMap(([kind, { state }]) => (state.kind === "forbidden" ? [kind] : [])),
     };
     this.#publish(configuration);
+  }
+
+  #isListed(): boolean {
+    const { requiredKinds = [] } = this.#options;
+    return [...this.#whole].every(
+      ([kind, { state }]) => state.kind !== "starting" && (state.kind !== "forbidden" || !requiredKinds.includes(kind)),
+    );
   }
 
   /** Resolves when the last configuration is applied, or when the source is closed. */
