@@ -125,3 +125,46 @@ test("a change waits for some of the objects of Gateways that are being written,
   // The next pass writes others for 250 ms before the first status.
   expect((await writtenBeforeChange(api, paths.accounts)).length).toBeLessThan(count / 2);
 }, 90_000);
+
+/** Sooner than the API server's timeout of an admission webhook. */
+const unaffectedMs = 20_000;
+
+test("what is withdrawn, and statuses, do not wait for writes in another namespace that take long", async () => {
+  const api = await startObjectApiServer();
+  for (const name of ["mail", "chat"]) {
+    use(api, name);
+    api.put(paths.grants, grantTo(name));
+  }
+  api.put(paths.gateways, gateway);
+  api.put(paths.classes, gatewayClass);
+  await control(api);
+  await vi.waitFor(() => expect(readable(api)).toEqual(["chat", "mail"]), { timeout: readyMs, interval: 5 });
+  const held = api.hold(paths.routes, "carl");
+  for (let index = 0; index < count; index++) {
+    api.put(paths.routes, object(gatewayApi, "HTTPRoute", "carl", `r${index}`, { parentRefs }));
+  }
+  await vi.waitFor(() => expect(held.waiting).toBeGreaterThan(0), { timeout: readyMs, interval: 5 });
+  api.remove(paths.grants, grantTo("chat"));
+  await vi.waitFor(() => expect(readable(api)).toEqual(["mail"]), { timeout: unaffectedMs, interval: 5 });
+  api.put(paths.routes, object(gatewayApi, "HTTPRoute", "dora", "late", { parentRefs }));
+  const late = `${paths.routes} dora/late`;
+  await vi.waitFor(() => expect(api.written).toContain(late), { timeout: unaffectedMs, interval: 5 });
+  held.release();
+  const last = `${paths.routes} carl/r${count - 1}`;
+  await vi.waitFor(() => expect(api.written).toContain(last), { timeout: readyMs, interval: 5 });
+}, 180_000);
+
+test("the objects of a Gateway do not wait for those of others whose writes take long", async () => {
+  const api = await startObjectApiServer();
+  const held = api.hold(paths.accounts, "carl");
+  api.put(paths.classes, gatewayClass);
+  for (let index = 0; index < count; index++) {
+    api.put(paths.gateways, { ...gateway, metadata: { namespace: "carl", name: `g${index}` } });
+  }
+  await control(api);
+  await vi.waitFor(() => expect(held.waiting).toBeGreaterThan(0), { timeout: readyMs, interval: 5 });
+  api.put(paths.gateways, { ...gateway, metadata: { namespace: "dora", name: "web" } });
+  const account = `${paths.accounts} dora/web-gateway-proxy`;
+  await vi.waitFor(() => expect(api.written).toContain(account), { timeout: unaffectedMs, interval: 5 });
+  expect(held.waiting).toBeLessThan(2 * 8);
+}, 180_000);

@@ -21,8 +21,12 @@ export interface ObjectApiServer {
   fail(collection: string): void;
   /** Responds with 403 to requests for this collection, until it is permitted. */
   forbid(collection: string): Forbidden;
-  /** Neither executes writes of this collection nor responds to them until they are released. */
-  hold(collection: string): HeldWrites;
+  /**
+   * Neither executes writes of this collection nor responds to them until they are released.
+   *
+   * @param namespace Default: all.
+   */
+  hold(collection: string, namespace?: string): HeldWrites;
   /** The objects that requests have written, as `COLLECTION NAMESPACE/NAME`, in the order of the writes. */
   readonly written: readonly string[];
   /** The current object, with the status that was written. */
@@ -87,7 +91,10 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
   const watchers = new Set<Watcher>();
   const failing = new Set<string>();
   const forbidden = new Map<string, { rejected: number }>();
-  const held = new Map<string, { waiting: number; readonly released: Promise<undefined> }>();
+  const held = new Map<
+    string,
+    { waiting: number; readonly namespace: string | undefined; readonly released: Promise<undefined> }
+  >();
   const requested: string[] = [];
   /** The remaining objects of paged lists, by the continue token. */
   const pages = new Map<string, readonly KubeObject[]>();
@@ -203,7 +210,7 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
       return;
     }
     const hold = target !== undefined && request.method !== "GET" ? held.get(target.collection) : undefined;
-    if (hold !== undefined) {
+    if (hold !== undefined && (hold.namespace ?? target?.namespace) === target?.namespace) {
       hold.waiting++;
       await hold.released;
     }
@@ -266,9 +273,9 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
         permit: () => void forbidden.delete(collection),
       };
     },
-    hold(collection) {
+    hold(collection, namespace) {
       const { promise: released, resolve } = Promise.withResolvers<undefined>();
-      const hold = { waiting: 0, released };
+      const hold = { waiting: 0, namespace, released };
       held.set(collection, hold);
       return {
         get waiting() {

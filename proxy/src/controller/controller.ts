@@ -8,6 +8,7 @@ import type { Logs } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
 import { Backoff } from "@gatewayproxy/runtime/backoff";
 import { differenceBetween } from "@gatewayproxy/runtime/lists";
+import { isSettledWithin } from "@gatewayproxy/runtime/settled-within";
 import { runInSlices } from "@gatewayproxy/runtime/steps";
 import { type RejectedResource, renderErrors } from "../api/rejected-resource.ts";
 import { objectCounts } from "../api/resource.ts";
@@ -171,6 +172,8 @@ export class Controller {
     this.#definitions.close();
     await this.#changes.close();
     this.#retry?.cancel();
+    // Another replica must not write before them.
+    await Promise.all([this.#provisioner.writesEnded(), this.#writer.writesEnded()]);
     await this.#election.close();
   }
 
@@ -327,14 +330,4 @@ export class Controller {
     const waitMs = Math.max(retryMs, this.#backoff.next());
     this.#retry = this.#options.clock.setTimer(waitMs, () => this.#changes.trigger());
   }
-}
-
-/** Whether a promise settles before the time is over. */
-async function isSettledWithin(promise: Promise<unknown>, clock: Clock, ms: number): Promise<boolean> {
-  let timer: Timer | undefined;
-  const isOver = new Promise<false>((resolve) => {
-    timer = clock.setTimer(ms, () => resolve(false));
-  });
-  const isSettled = promise.then(() => true);
-  return await Promise.race([isSettled, isOver]).finally(() => timer?.cancel());
 }

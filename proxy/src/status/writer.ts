@@ -17,6 +17,7 @@ import { routeLists } from "../api/status.ts";
 import { type KubeApi, resourcePath, type ResourceType } from "../kube/api.ts";
 import { ApiFailure } from "../kube/api-failure.ts";
 import { fieldsOf, type KubeObject } from "../kube/object.ts";
+import { unfinished, UnfinishedWrites } from "../kube/unfinished-writes.ts";
 import { inParallel, inTurns, maxPassMs } from "../kube/write-order.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
 import { desiredOwnStatus, type OwnStatus, policyAncestors, routeParents, type SharedList } from "./desired-status.ts";
@@ -101,9 +102,12 @@ export class StatusWriter {
   #known: CurrentObjects | undefined;
   /** Objects whose last write failed. The log reports the first failure only. */
   readonly #failing = new Set<string>();
+  readonly #unfinished: UnfinishedWrites;
 
   constructor(options: StatusWriterOptions) {
+    const { clock, onBehind } = options;
     this.#options = options;
+    this.#unfinished = new UnfinishedWrites({ clock, onEnd: () => onBehind?.() });
     this.#written = new WrittenStatuses(options.clock);
   }
 
@@ -135,11 +139,20 @@ export class StatusWriter {
     const outcomes: boolean[] = [];
     await inParallel(
       ordered,
-      async ({ run }) => void outcomes.push(await run()),
+      async ({ run, ...object }) => {
+        const outcome = await this.#unfinished.run(object, run);
+        // The end of an unfinished write leads to another pass.
+        outcomes.push(outcome === unfinished || outcome);
+      },
       () => isLeader() && hasTime(),
     );
     if (outcomes.length < ordered.length && isLeader()) onBehind?.();
     return isLeader() && outcomes.every(Boolean);
+  }
+
+  /** Resolves when the writes for which no pass waits have ended. */
+  async writesEnded(): Promise<void> {
+    await this.#unfinished.ended();
   }
 
   /** Compares all objects and returns the writes that are due. In steps, because thousands of comparisons take long. */

@@ -17,6 +17,7 @@ import { ApiFailure } from "../../kube/api-failure.ts";
 import type { ClusterConnection } from "../../kube/connection.ts";
 import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
 import { RepairLimit } from "../../kube/repair-limit.ts";
+import { unfinished, UnfinishedWrites } from "../../kube/unfinished-writes.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { inParallel, inTurns, maxPassMs } from "../../kube/write-order.ts";
 import { gatewayNamespaceLabel, labelOf, managedBy, managedByLabel, ownerOf } from "./names.ts";
@@ -112,6 +113,7 @@ export class Provisioner {
   readonly #errors = new Map<string, string>();
   /** The uids of ServiceAccounts that the current pass has applied, by key. Watches report them later. */
   readonly #appliedAccounts = new Map<string, string | undefined>();
+  readonly #unfinished: UnfinishedWrites;
   /** Whether a namespace has more changes than the maximum of one pass. */
   #hasMoreChanges = false;
 
@@ -119,6 +121,7 @@ export class Provisioner {
     this.#options = options;
     const { connection, clock, random, log, onChange } = options;
     this.#repairs = new RepairLimit(clock);
+    this.#unfinished = new UnfinishedWrites({ clock, onEnd: onChange });
     this.#watches = new Map(
       ownedKinds.map((kind) => [
         kind,
@@ -226,20 +229,17 @@ export class Provisioner {
     ]);
     const hasTime = this.#passTime();
     await inParallel(inTurns(lanes), async (lane) => {
+      /** Namespaces with an unfinished write, on which the next objects of the lane may depend. */
+      const waiting = new Set<string | undefined>();
       for (const { object, isInPass } of lane) {
-        const key = ownedKey(object);
-        if (!isInPass || !hasTime()) {
-          this.#hasMoreChanges ||= isInPass;
-          const error = this.#errors.get(key);
-          if (error !== undefined) errors.push({ object, message: error });
-          continue;
-        }
-        const permitted = this.#permittedNow(object);
-        if (permitted === undefined) continue;
-        const message = await this.#attempt(object, () => this.#ensure(permitted, present));
-        if (message === undefined) continue;
-        this.#errors.set(key, message);
-        errors.push({ object, message });
+        const isNow = isInPass && hasTime() && !waiting.has(object.namespace);
+        this.#hasMoreChanges ||= isInPass && !hasTime();
+        const permitted = isNow ? this.#permittedNow(object) : undefined;
+        if (isNow && permitted === undefined) continue;
+        const outcome = permitted && (await this.#attempt(object, () => this.#ensure(permitted, present)));
+        if (outcome === unfinished) waiting.add(object.namespace);
+        const message = this.#errors.get(ownedKey(object));
+        if (message !== undefined) errors.push({ object, message });
       }
     });
     return errors;
@@ -346,29 +346,45 @@ export class Provisioner {
     }
   }
 
+  /** Resolves when the writes for which no pass waits have ended. */
+  async writesEnded(): Promise<void> {
+    await this.#unfinished.ended();
+  }
+
   /** Stops watching. */
   close(): void {
     for (const watch of this.#watches.values()) watch.close();
   }
 
-  async #attempt(object: OwnedObject, act: () => Promise<string | undefined>): Promise<string | undefined> {
-    if (!this.#options.isLeader()) return undefined;
+  /** Changes an object, and records the error. Resolves with `unfinished` if the change is in progress afterwards. */
+  async #attempt(object: OwnedObject, act: () => Promise<string | undefined>): Promise<typeof unfinished | undefined> {
+    const { namespace = labelOf(object.body, gatewayNamespaceLabel) ?? "" } = object;
+    return await this.#unfinished.run({ namespace, key: ownedKey(object) }, () => this.#change(object, act));
+  }
+
+  async #change(object: OwnedObject, act: () => Promise<string | undefined>): Promise<undefined> {
+    const key = ownedKey(object);
+    if (!this.#options.isLeader()) return;
     try {
       const error = await act();
-      if (error !== undefined) this.#options.log.debug({ object: ownedKey(object), error }, "object left unchanged");
-      this.#errors.delete(ownedKey(object));
-      return error;
+      if (error === undefined) {
+        this.#errors.delete(key);
+        return;
+      }
+      this.#options.log.debug({ object: key, error }, "object left unchanged");
+      this.#errors.set(key, error);
     } catch (error) {
-      const key = ownedKey(object);
       this.#applied.delete(key);
-      if (isNamespaceTerminating(error)) return undefined;
+      if (isNamespaceTerminating(error)) {
+        this.#errors.delete(key);
+        return;
+      }
       const message = errorMessage(error);
       // Attempts are repeated every few seconds, so only a new error is logged.
       if (this.#errors.get(key) !== message) {
         this.#options.log.warn({ object: key, err: error }, "cannot reconcile an object of a Gateway");
       }
       this.#errors.set(key, message);
-      return message;
     }
   }
 

@@ -1,0 +1,69 @@
+/**
+ * Writes that the API server does not execute soon. An admission webhook, which may read what a tenant has chosen, can
+ * delay each write in a namespace by up to 30 s. A pass does not wait for them, since it would delay all other objects
+ * and withdrawn rights.
+ */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+import { isSettledWithin } from "@gatewayproxy/runtime/settled-within";
+
+/** The time for which the caller waits for a write. */
+const waitMs = 1_000;
+
+/** Unfinished writes of a namespace. No further write is started there. */
+const maxOfNamespace = 4;
+
+/**
+ * Unfinished writes of all namespaces. Beyond them, callers wait for the end of each write, since an API server that is
+ * slow for all must not get more and more requests.
+ */
+const maxOfAll = 64;
+
+/** The result for a write that continues, or that was not started. */
+export const unfinished = Symbol("unfinished");
+
+/** Collaborators of `UnfinishedWrites`. */
+export interface UnfinishedWritesOptions {
+  /** The clock of the wait. */
+  readonly clock: Clock;
+  /** Called when a write has ended for which its caller did not wait. */
+  readonly onEnd: () => void;
+}
+
+/** The unfinished writes of one writer. */
+export class UnfinishedWrites {
+  readonly #options: UnfinishedWritesOptions;
+  /** By the key of the object. */
+  readonly #writes = new Map<string, { readonly namespace: string; readonly end: Promise<void> }>();
+
+  constructor(options: UnfinishedWritesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Writes an object, unless a write of it is unfinished or its namespace has too many. Resolves with the result, or
+   * with `unfinished` after a second, while the write continues.
+   *
+   * @param write never rejects.
+   */
+  async run<T>(
+    { namespace, key }: { readonly namespace: string; readonly key: string },
+    write: () => Promise<T>,
+  ): Promise<T | typeof unfinished> {
+    const ofNamespace = [...this.#writes.values()].filter((each) => each.namespace === namespace).length;
+    if (this.#writes.has(key) || ofNamespace >= maxOfNamespace) return unfinished;
+    const { clock, onEnd } = this.#options;
+    const result = write();
+    if ((await isSettledWithin(result, clock, waitMs)) || this.#writes.size >= maxOfAll) return await result;
+    const end = result.then(() => {
+      this.#writes.delete(key);
+      onEnd();
+    });
+    this.#writes.set(key, { namespace, end });
+    return unfinished;
+  }
+
+  /** Resolves when all writes have ended. */
+  async ended(): Promise<void> {
+    await Promise.all(Array.from(this.#writes.values(), ({ end }) => end));
+  }
+}
