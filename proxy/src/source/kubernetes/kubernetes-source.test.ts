@@ -1,129 +1,20 @@
-import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
-import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { gatewayGroup, proxyGroup } from "../../api/names.ts";
-import type { NamedObject, ResourceSet } from "../../api/resource.ts";
-import { ClusterConnection } from "../../kube/connection.ts";
+import { describe, expect, test, vi } from "vitest";
+import { gatewayGroup } from "../../api/names.ts";
+import type { ApiCall } from "../../kube/testing/scripted-api-server.ts";
 import { maxWatches } from "../../kube/watch-quota.ts";
-import { type ApiCall, openScriptedApiServer } from "../../kube/testing/scripted-api-server.ts";
 import {
-  type KubernetesConfiguration,
-  type KubernetesSourceOptions,
-  openKubernetesSource,
-} from "./kubernetes-source.ts";
-
-const quiet = vi.fn();
-const log = { error: quiet, warn: quiet, info: quiet, debug: quiet, trace: quiet, isLevelEnabled: () => false };
-
-/** A moment for sockets and promises. */
-async function settle(): Promise<void> {
-  for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
-}
-
-/** Last part of a collection's path, with the name that a field selector asks for. */
-function collectionOf({ url }: ApiCall): string {
-  const name = url.searchParams.get("fieldSelector")?.replace("metadata.name=", "/") ?? "";
-  return `${url.pathname.split("/").at(-1) ?? ""}${name}`;
-}
-
-type Handler = (call: ApiCall) => void;
-
-const listing =
-  (items: readonly object[]): Handler =>
-  (call) =>
-    call.respond(200, { kind: "List", metadata: { resourceVersion: "1" }, items });
-
-/**
- * A source over an API server on which every collection is empty, except where `handlers` has a response for its list.
- * Backends name Secrets as they do in truth.
- */
-async function sourcing(
-  handlers: Readonly<Record<string, Handler>> = {},
-  options: Partial<Pick<KubernetesSourceOptions, "maxNamedLength" | "applied">> = {},
-) {
-  const server = await openScriptedApiServer();
-  const clock = new FakeClock();
-  const connection = new ClusterConnection(server.cluster);
-  const published: KubernetesConfiguration[] = [];
-  const selections: ResourceSet[] = [];
-  const responses: Record<string, Handler> = { ...handlers };
-  const lists: string[] = [];
-  const watches = new Map<string, ApiCall>();
-  const source = openKubernetesSource({
-    ...{ connection, clock, log, random: () => 1, keepsStatus: false },
-    ...options,
-    *select(resources) {
-      selections.push(resources);
-      const named = resources.Backend.flatMap(({ spec, metadata: { namespace } }): NamedObject[] => {
-        const ref = spec.ai?.auth?.secretRef;
-        return ref === undefined ? [] : [{ kind: "Secret", namespace, name: ref.name }];
-      });
-      return { resources, named };
-    },
-    publish: (configuration) => published.push(configuration),
-  });
-  onTestFinished(async () => {
-    await source.close();
-    connection.close();
-  });
-  const serve = async (): Promise<void> => {
-    for (;;) {
-      const call = await server.next();
-      const collection = collectionOf(call);
-      if (call.isWatch) {
-        watches.set(collection, call);
-        call.open();
-      } else {
-        lists.push(collection);
-        (responses[collection] ?? listing([]))(call);
-      }
-    }
-  };
-  void serve();
-  /** Lets what is on its way arrive, and everything that is gathered be published. */
-  const quieten = async (ms = 250): Promise<void> => {
-    await settle();
-    clock.advance(ms);
-    await settle();
-  };
-  const send = async (collection: string, ...events: readonly object[]): Promise<void> => {
-    await vi.waitFor(() => expect(watches.has(collection)).toBe(true));
-    watches.get(collection)?.send(...events);
-  };
-  const publishedTimes = async (times: number): Promise<KubernetesConfiguration> => {
-    // A wait of 3 s is many moments, which take longer on a busy machine.
-    await vi.waitFor(
-      async () => {
-        await quieten();
-        expect(published.length).toBeGreaterThanOrEqual(times);
-      },
-      { timeout: 20_000 },
-    );
-    const last = published.at(-1);
-    if (last === undefined) throw new Error("nothing was published");
-    return last;
-  };
-  return { source, clock, published, selections, responses, lists, watches, quieten, send, publishedTimes };
-}
-
-let version = 1;
-
-function object(apiVersion: string, kind: string, name: string, parts: object) {
-  const metadata = { namespace: "default", name, resourceVersion: String(++version) };
-  return { apiVersion, kind, metadata, ...parts };
-}
-
-const service = (name: string, port = 80) => object("v1", "Service", name, { spec: { ports: [{ port }] } });
-const endpointSlice = (name: string) =>
-  object("discovery.k8s.io/v1", "EndpointSlice", name, { addressType: "IPv4", endpoints: [], ports: [] });
-const secret = (name: string) => object("v1", "Secret", name, { stringData: { apiKey: "k" } });
-const llm = (secretName: string, model?: string) => {
-  const ai = { provider: { openai: { model } }, auth: { secretRef: { name: secretName } } };
-  return object(`${proxyGroup}/v1alpha1`, "Backend", "llm", { spec: { ai } });
-};
-const event = (type: "ADDED" | "MODIFIED" | "DELETED", of: object) => ({ type, object: of });
-
-const namesOf = (resources: readonly { readonly metadata: { readonly name: string } }[]) =>
-  resources.map(({ metadata }) => metadata.name);
+  endpointSlice,
+  event,
+  listing,
+  llm,
+  namesOf,
+  object,
+  secret,
+  service,
+  settle,
+  sourcing,
+  type Handler,
+} from "./testing/scripted-source.ts";
 
 describe("the first configuration", () => {
   test("waits until every kind has been listed", async () => {
@@ -265,47 +156,6 @@ describe("changes", () => {
     await quieten();
     await quieten();
     expect(published).toHaveLength(1);
-  });
-});
-
-describe("after an outage of the API server, changes", () => {
-  /** Ends an outage after which the Services have changed, and the request for the endpoints has no response yet. */
-  async function servicesBack() {
-    const held: ApiCall[] = [];
-    const all = await sourcing();
-    const { watches, responses, lists, quieten, publishedTimes } = all;
-    await publishedTimes(1);
-    for (const [collection, watch] of watches) {
-      responses[collection] = (call) => call.cut();
-      watch.cut();
-    }
-    for (let second = 0; second < 2; second++) await quieten(1_000);
-    for (const collection of watches.keys()) responses[collection] = listing([]);
-    Object.assign(responses, { services: listing([service("a")]), endpointslices: (call: ApiCall) => held.push(call) });
-    const before = lists.length;
-    await vi.waitFor(async () => {
-      await quieten(1_000);
-      expect(lists.length).toBeGreaterThan(before);
-    });
-    // All kinds are listed without a further wait.
-    await vi.waitFor(() => expect(held).toHaveLength(1));
-    return { ...all, list: held[0] };
-  }
-
-  test("wait until all kinds are current", async () => {
-    const { published, list, quieten, publishedTimes, source } = await servicesBack();
-    await quieten(1_000);
-    expect([published.length, source.isRecovering]).toEqual([1, true]);
-    list?.respond(200, { kind: "List", metadata: { resourceVersion: "9" }, items: [endpointSlice("b")] });
-    const { resources } = await publishedTimes(2);
-    expect([namesOf(resources.Service), namesOf(resources.EndpointSlice)]).toEqual([["a"], ["b"]]);
-    expect(source.isRecovering).toBe(false);
-  });
-
-  test("wait for 3 s at most", async () => {
-    const { publishedTimes, quieten } = await servicesBack();
-    await quieten(3_000);
-    expect(namesOf((await publishedTimes(2)).resources.Service)).toEqual(["a"]);
   });
 });
 
