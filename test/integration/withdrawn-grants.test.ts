@@ -137,6 +137,15 @@ test.each([
   60_000,
 );
 
+test("permissions are removed when their grant is deleted and a finalizer keeps it", async () => {
+  const api = await clusterWithPermissions();
+  await control(api);
+  await eventually(() => expect(readable(api)).toEqual(["certificate", "chat-key", "mail-key"]), readyMs);
+  const deletion = { deletionTimestamp: "2026-01-02T03:04:05Z", finalizers: ["example.com/never"] };
+  api.put(paths.grants, { ...toBackends, metadata: { ...fieldsOf(toBackends["metadata"]), ...deletion } });
+  await eventually(() => expect(readable(api)).toEqual(["certificate"]), removalMs);
+}, 60_000);
+
 test.each([
   ["Gateway", paths.gateways, malformedGateway],
   ["HTTPRoute", paths.routes, route("chat", "chat", { hostnames: "everything" })],

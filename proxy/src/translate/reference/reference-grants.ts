@@ -31,9 +31,13 @@ export interface Referent extends Referrer {
 /** True within a namespace; across namespaces, only if a grant in the referent's namespace permits it. */
 export type IsPermitted = (from: Referrer, to: Referent) => boolean;
 
-/** Returns the same function for the same list, which must not change. */
+/**
+ * Returns the same function for the same list, which must not change. A grant that is being deleted permits nothing: a
+ * finalizer may keep it for long.
+ */
 export const referencePermissions: (grants: readonly ReferenceGrant[]) => IsPermitted = memoised((grants) => {
-  const byNamespace = Map.groupBy(grants, ({ metadata }) => metadata.namespace);
+  const lasting = grants.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  const byNamespace = Map.groupBy(lasting, ({ metadata }) => metadata.namespace);
   /** By namespace and referrer: a namespace may have thousands of grants, and a route thousands of references. */
   const granted = new Map<string, Granted>();
   return (from, to) => {
