@@ -225,6 +225,23 @@ describe("a UDP listener", () => {
     expect(await ask(client, gateway, "z")).toBe("b z");
   });
 
+  test("ends a session 30 s after its endpoint was removed, since another pod may have its address", async () => {
+    const [a, b] = [await named("a"), await named("b")];
+    const gateway = await start([udpRoute("r", [a])], [a]);
+    const client = await udpSocket();
+    await ask(client, gateway, "x");
+    const moved = { ...a, endpoints: b.endpoints };
+    await gateway.apply({ binds: [bindOf(udpRoute("r", [moved]))], backends: [moved] });
+    expect(await ask(client, gateway, "y")).toBe("a y");
+    const ended = gateway.ended();
+    // A session is looked at from time to time.
+    gateway.clock.advance(10_000);
+    expect(await ask(client, gateway, "z")).toBe("a z");
+    gateway.clock.advance(30_000);
+    expect(await ended).toMatchObject([{ reason: "EndpointRemoved" }]);
+    expect(await ask(client, gateway, "z")).toBe("b z");
+  });
+
   test("drains: sessions end when they are idle for two seconds, and none begins", async () => {
     const backend = await named("a");
     const gateway = await start([udpRoute("r", [backend])], [backend]);

@@ -94,13 +94,14 @@ export class UdpServer {
     if (!this.#share.hasRoomFor(client)) return "Shed";
     const target = route.pick();
     if (target?.kind !== "backend") return "InvalidBackend";
-    const pool = target.backend.pickStream();
+    const { backend } = target;
+    const pool = backend.pickStream();
     // A host name that is not resolved yet has no address.
     if (pool === undefined || isIP(pool.endpoint.host) === 0) return "NoReadyEndpoint";
     const { host, port: endpointPort } = pool.endpoint;
     if (addresses.denialReason(host, endpointPort) !== undefined) return "ForbiddenAddress";
     const record = this.#newRecord(route, sourceAddress, clock.nowMs());
-    record.backend = target.backend.backend.key;
+    record.backend = backend.backend.key;
     record.endpoint = pool.address;
     record.attempts = 1;
     const admission = admit(route, record, this.#services);
@@ -110,7 +111,7 @@ export class UdpServer {
     const session = new UdpSession(
       this.#services,
       { reply: (to, datagram) => this.#reply(to, datagram), onOver: (over) => this.#forget(key, over) },
-      { client, address, port, pool, place: admission.place, record },
+      { client, address, port, pool, isEndpoint: () => backend.has(pool.address), place: admission.place, record },
     );
     this.#sessions.set(key, session);
     this.#share.add(session);

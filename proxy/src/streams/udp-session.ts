@@ -30,6 +30,8 @@ export interface SessionStart {
   readonly address: string;
   readonly port: number;
   readonly pool: EndpointPool;
+  /** Whether the backend has the address of the endpoint. */
+  readonly isEndpoint: () => boolean;
   readonly place: CounterReservation | undefined;
   readonly record: StreamRecord;
 }
@@ -43,6 +45,8 @@ export class UdpSession implements Sharing {
   readonly #services: StreamServices;
   readonly #owner: SessionOwner;
   readonly #place: CounterReservation | undefined;
+  readonly #pool: EndpointPool;
+  readonly #isEndpoint: () => boolean;
   readonly #counted: CountedStream;
   readonly #socket: Socket;
   readonly #startMs: number;
@@ -55,6 +59,8 @@ export class UdpSession implements Sharing {
   #hasReplied = false;
   #isOver = false;
   #isDraining = false;
+  /** When the endpoint was seen to be removed, at a sweep. */
+  #removedMs: number | undefined;
   /** When a datagram was last seen, at a sweep. */
   #activeMs: number;
   #datagrams = 0;
@@ -73,6 +79,8 @@ export class UdpSession implements Sharing {
     this.#place = start.place;
     this.#startMs = services.clock.monotonicMs();
     this.#activeMs = this.#startMs;
+    this.#pool = start.pool;
+    this.#isEndpoint = start.isEndpoint;
     this.#counted = start.pool.countStream();
     this.#socket = createSocket({ type: isIP(host) === 6 ? "udp6" : "udp4" });
     this.#socket.on("error", (error) => this.#guard(() => this.#onError(error)));
@@ -164,6 +172,17 @@ export class UdpSession implements Sharing {
     const idleMs = nowMs - this.#activeMs;
     if (idleMs >= udpIdleTimeoutMs) this.end("IdleTimeout");
     else if (this.#isDraining && idleMs >= drainIdleMs) this.end("Drained");
+    else if (this.#removedForMs(nowMs) >= removedMs) this.end("EndpointRemoved");
+  }
+
+  /** The time for which the backend has not had the endpoint. An endpoint that is ready again has another pool. */
+  #removedForMs(nowMs: number): number {
+    if (!this.#pool.isRemoved || this.#isEndpoint()) {
+      this.#removedMs = undefined;
+      return 0;
+    }
+    this.#removedMs ??= nowMs;
+    return nowMs - this.#removedMs;
   }
 
   /** Ends the session at once. */
@@ -192,6 +211,12 @@ export class UdpSession implements Sharing {
     }
   }
 }
+
+/**
+ * Time for which a session stays at an endpoint that its backend does not have any more. A pod that ends serves its
+ * sessions meanwhile; later, another pod may have its address.
+ */
+const removedMs = 30_000;
 
 /** Time without a datagram after which a session ends while the proxy drains. */
 const drainIdleMs = 2_000;

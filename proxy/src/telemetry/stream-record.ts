@@ -20,6 +20,8 @@ export type StreamEnd =
   | "Drained"
   /** The route has left the listener, or no longer refers to the backend. */
   | "RouteChanged"
+  /** The backend has not had the endpoint of a UDP session for 30 s. */
+  | "EndpointRemoved"
   /** A bound of client connections, the maximum of sessions, or the limit of open files was exceeded. */
   | "Shed"
   /** The connection does not begin with a ClientHello. */

@@ -94,6 +94,8 @@ export class BackendHandle implements PoolOwner {
   #transportByHost = new Map<string, Transport>();
   /** An address of each ready endpoint. */
   #members: readonly Member[] = [];
+  /** The addresses of `#members`; undefined until they are needed. */
+  #addresses: ReadonlySet<string> | undefined;
   /** By host name. */
   #names = new Map<string, HostResolver>();
   /** The members that are not ejected; all if all are. */
@@ -211,6 +213,11 @@ export class BackendHandle implements PoolOwner {
     if (member === undefined) return undefined;
     const pool = this.#poolOf(member);
     return tried.includes(pool) ? undefined : pool;
+  }
+
+  /** Whether an endpoint has this `host:port`. */
+  has(address: string): boolean {
+    return (this.#addresses ??= new Set(this.#members.map((member) => member.address))).has(address);
   }
 
   /** Returns the state of every endpoint, for operators. */
@@ -334,6 +341,7 @@ export class BackendHandle implements PoolOwner {
     for (const member of gone) member.close();
     if (gone.length + added.length > 0) this.#logChange(added, gone, kept.size);
     this.#members = [...kept.values()];
+    this.#addresses = undefined;
     this.#choose();
   }
 

@@ -246,6 +246,11 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     }
   }
 
+  /** Whether the endpoint was removed from its backend. */
+  get isRemoved(): boolean {
+    return this.#closing;
+  }
+
   /** Closes each connection after its last call, including calls of requests with an older snapshot. */
   close(): void {
     this.#closing = true;
