@@ -1,3 +1,4 @@
+import type { Clock } from "@gatewayproxy/runtime/clock";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { ApiFailure } from "../kube/api-failure.ts";
@@ -81,7 +82,7 @@ interface Replica {
   readonly warnings: readonly unknown[];
 }
 
-async function start(server: LeaseServer, clock: FakeClock, identity: string): Promise<Replica> {
+async function start(server: LeaseServer, clock: Clock, identity: string): Promise<Replica> {
   const changes: boolean[] = [];
   const warnings: unknown[] = [];
   const election = new LeaderElection({
@@ -110,6 +111,25 @@ const heldByOther = (fields: object = {}) => ({
 });
 
 describe("a replica", () => {
+  test("leads no more when its process was paused for the renew deadline, before any of its timers", async () => {
+    const clock = new FakeClock();
+    let pausedMs = 0;
+    const paused: Clock = {
+      nowMs: () => clock.nowMs() + pausedMs,
+      monotonicMs: () => clock.monotonicMs() + pausedMs,
+      setTimer: (delayMs, callback) => clock.setTimer(delayMs, callback),
+      every: (periodMs, callback) => clock.every(periodMs, callback),
+    };
+    const { election, changes } = await start(new LeaseServer(), paused, "one");
+    pausedMs = 9_999;
+    expect(election.isLeader).toBe(true);
+    pausedMs = 10_000;
+    expect(election.isLeader).toBe(false);
+    await pass(clock, 2_000);
+    expect(election.isLeader).toBe(true);
+    expect(changes).toEqual([true]);
+  });
+
   test("leads at once where there is no lease", async () => {
     const server = new LeaseServer();
     const { election, changes } = await start(server, new FakeClock(1_700_000_000_123), "one");

@@ -63,8 +63,9 @@ export class LeaderElection {
     this.#options = options;
   }
 
+  /** A process that was paused may not have run its timers yet when it continues. */
   get isLeader(): boolean {
-    return this.#renewedMs !== undefined;
+    return this.#renewedMs !== undefined && this.#options.clock.monotonicMs() - this.#renewedMs < renewDeadlineMs;
   }
 
   /** Starts to compete for the lease. */
@@ -103,14 +104,15 @@ export class LeaderElection {
    */
   #setRenewal(renewedMs: number | undefined): void {
     const { log, onChange, identity, clock } = this.#options;
-    const before = this.isLeader;
+    const wasLeading = this.#renewedMs !== undefined;
     const leftMs = renewedMs === undefined ? 0 : renewedMs + renewDeadlineMs - clock.monotonicMs();
     this.#deadline?.cancel();
     this.#renewedMs = leftMs > 0 ? renewedMs : undefined;
     if (leftMs > 0) this.#deadline = clock.setTimer(leftMs, () => this.#setRenewal(undefined));
-    if (before === this.isLeader) return;
-    log.info({ identity }, this.isLeader ? "leading" : "stopped leading");
-    onChange(this.isLeader);
+    const isLeading = this.#renewedMs !== undefined;
+    if (wasLeading === isLeading) return;
+    log.info({ identity }, isLeading ? "leading" : "stopped leading");
+    onChange(isLeading);
   }
 
   #logFailure(error: unknown): void {
