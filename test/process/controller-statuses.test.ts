@@ -34,3 +34,26 @@ test("statuses are written while the API server does not respond to writes of De
     .toContain("Accepted True");
   expect(conditionsOf(gateway())).toEqual(expect.arrayContaining(["Accepted True", "Programmed False"]));
 });
+
+test("a status of thousands of levels, which another definition lets through, does not keep others from theirs", async () => {
+  const api = await startObjectApiServer();
+  const put = (kind: string, name: string, rest: object) =>
+    api.put(collectionPaths(kind as never)[0], { apiVersion, kind, metadata: namespaced(name), ...rest });
+  const controllerName = "gatewayproxy.dev/controller";
+  api.put(collectionPaths("GatewayClass")[0], {
+    ...{ apiVersion, kind: "GatewayClass", metadata: { name: "gateway-proxy" }, spec: { controllerName } },
+  });
+  const listeners = [{ name: "http", port: 80, protocol: "HTTP" }];
+  put("Gateway", "web", { spec: { gatewayClassName: "gateway-proxy", listeners } });
+  const levels = 5_000;
+  const deep: unknown = JSON.parse(`${"[".repeat(levels)}${"]".repeat(levels)}`);
+  const spec = { parentRefs: [{ name: "web" }] };
+  put("HTTPRoute", "deep", { spec, status: { parents: [{ controllerName, parentRef: deep, conditions: deep }] } });
+  put("HTTPRoute", "chat", { spec });
+  const controller = await startController({ kubeconfig: api.kubeconfig, namespace: "infra" });
+  onTestFinished(() => controller.stop("SIGKILL"));
+  const statusOf = (name: string) =>
+    JSON.stringify(api.get(collectionPaths("HTTPRoute")[0], "infra", name)?.["status"]);
+  await expect.poll(() => statusOf("chat"), { timeout: 20_000 }).toContain("Accepted");
+  await expect.poll(() => statusOf("deep"), { timeout: 20_000 }).toContain("Accepted");
+}, 60_000);

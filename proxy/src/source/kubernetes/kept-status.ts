@@ -17,6 +17,8 @@ const fields: ReadonlySet<string> = new Set([
  * them.
  */
 const maxTextLength = 8_193;
+/** Levels of lists and maps within a field. What is deeper is left out, and the controller writes fewer. */
+const maxDepth = 16;
 /** Beyond this length as JSON, a status counts as one that is to be written. */
 const maxLength = 131_072;
 
@@ -45,16 +47,17 @@ function entriesOf(list: unknown): unknown {
 }
 
 /** Returns the same value if none of its texts is too long, since a copy of it takes more memory. */
-function shortened(value: unknown): unknown {
+function shortened(value: unknown, depth = 0): unknown {
   if (typeof value === "string") {
     return value.length <= maxTextLength ? value : detachedText(value.slice(0, maxTextLength).toWellFormed());
   }
+  if (depth > maxDepth) return typeof value === "object" ? null : value;
   if (Array.isArray(value)) {
-    const items = value.map(shortened);
+    const items = value.map((item) => shortened(item, depth + 1));
     return items.every((item, at) => item === value[at]) ? value : items;
   }
   if (!isObject(value)) return value;
-  const all = Object.entries(value).map(([name, field]): [string, unknown] => [name, shortened(field)]);
+  const all = Object.entries(value).map(([name, field]): [string, unknown] => [name, shortened(field, depth + 1)]);
   return all.every(([name, field]) => field === value[name]) ? value : Object.fromEntries(all);
 }
 
