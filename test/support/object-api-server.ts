@@ -332,7 +332,7 @@ function parsePath(pathname: string): ResourcePath | undefined {
     );
   if (match === null) return undefined;
   const [, root = "", namespace = "", plural = "", name = "", status] = match;
-  return { collection: `${root}/${plural}`, namespace, name, isStatus: status !== undefined };
+  return { collection: `${root}/${plural}`, namespace, name: decodeURIComponent(name), isStatus: status !== undefined };
 }
 
 function failure(code: number): KubeObject {

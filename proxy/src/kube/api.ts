@@ -13,7 +13,15 @@ export interface ResourceType {
 export function resourcePath({ apiVersion, plural }: ResourceType, namespace?: string, name?: string): string {
   const root = apiVersion.includes("/") ? "/apis" : "/api";
   const parts = [root, apiVersion, ...(namespace === undefined ? [] : ["namespaces", namespace]), plural];
-  return (name === undefined ? parts : [...parts, name]).join("/");
+  return (name === undefined ? parts : [...parts, segmentOf(name)]).join("/");
+}
+
+/**
+ * Names of Roles and bindings may have any character except `/` and `%`. A URL takes a backslash for a slash, and `?`
+ * for the end of the path.
+ */
+function segmentOf(name: string): string {
+  return encodeURIComponent(name).replaceAll("%3A", ":");
 }
 
 /** Options of server-side apply. */
