@@ -144,6 +144,25 @@ test("deletes a part of the surplus objects of a namespace in each pass, and all
   expect(onChange).toHaveBeenCalled();
 });
 
+/** Roles of hundreds of Gateways of `infra` in a namespace that permits no reference any more, or only one. */
+const rolesFor = (names: readonly string[]) =>
+  Array.from({ length: 300 }, (_, index) => {
+    const labels = { [managedByLabel]: managedBy, [gatewayNamespaceLabel]: "infra", [gatewayNameLabel]: `g${index}` };
+    const rules = [{ apiGroups: [""], resources: ["secrets"], resourceNames: names, verbs: ["list", "watch"] }];
+    const metadata = { labels, uid: `uid ${index}` };
+    return ownedObject({ kind: "Role", namespace: "other", name: `r${index}`, metadata, fields: { rules } });
+  });
+
+test("withdraws rights of all Gateways of a namespace in one pass, while it has time", async () => {
+  const bodies = rolesFor(["first", "second"]).map(({ body }) => body);
+  const present = new Set(bodies.map((_, index) => `infra/g${index}`));
+  const { provisioner, deleted, applied } = await provisioning(undefined, undefined, bodies);
+  await provisioner.reconcile({ ...provision(...rolesFor(["first"])), present });
+  expect(applied).toHaveLength(300);
+  await provisioner.reconcile({ ...provision(), present });
+  expect(deleted).toHaveLength(300);
+});
+
 test.each([
   ["is rejected", undefined],
   ["exists already and belongs to another writer", { metadata: { labels: {} } }],

@@ -225,7 +225,10 @@ export class Provisioner {
     const changed = await runInSlices(this.#changed(objects));
     const batches = Map.groupBy(changed, ({ body }) => labelOf(body, gatewayNamespaceLabel));
     const lanes = Array.from(batches.values(), (own) => [
-      ...Map.groupBy(this.#shareOf(own), ({ object }) => ownerOf(object.body)).values(),
+      ...Map.groupBy(
+        this.#shareOf(own, (object) => this.#isCurrentRole(object)),
+        ({ object }) => ownerOf(object.body),
+      ).values(),
     ]);
     const hasTime = this.#passTime();
     await inParallel(inTurns(lanes), async (lane) => {
@@ -274,14 +277,22 @@ export class Provisioner {
 
   /**
    * Selects the objects of a namespace for this pass. Objects that failed before come last, so that they do not delay
-   * the others.
+   * the others. Rights that are withdrawn are selected whatever their number.
    */
-  #shareOf(own: readonly OwnedObject[]): readonly { readonly object: OwnedObject; readonly isInPass: boolean }[] {
+  #shareOf(own: readonly OwnedObject[], isWithdrawal: (object: OwnedObject) => boolean): readonly Selected[] {
     const [fresh = [], failed = []] = [false, true].map((hasFailed) =>
       own.filter((object) => this.#errors.has(ownedKey(object)) === hasFailed),
     );
     if (fresh.length > changesPerPass) this.#hasMoreChanges = true;
-    return [...fresh, ...failed].map((object, index) => ({ object, isInPass: index < changesPerPass }));
+    return [...fresh, ...failed].map((object, index) => {
+      const isInShare = index < changesPerPass;
+      return { object, isInShare, isInPass: isInShare || (index < fresh.length && isWithdrawal(object)) };
+    });
+  }
+
+  /** Whether an object is a Role that exists. A change of it may withdraw rights. */
+  #isCurrentRole({ kind, namespace, name }: OwnedObject): boolean {
+    return kind === "Role" && this.current(kind, namespace, name) !== undefined;
   }
 
   /** Deletes objects that are not desired any more. */
@@ -302,13 +313,12 @@ export class Provisioner {
     // Grouped by the namespace of the object, because anyone who may write there can change its labels.
     const batches = Map.groupBy(unclaimed, ({ namespace, body }) => namespace ?? labelOf(body, gatewayNamespaceLabel));
     const hasTime = this.#passTime();
-    await inParallel([...batches.values()], async (own) => {
-      for (const { object, isInPass } of this.#shareOf(own)) {
-        // Rights that are not desired do not wait.
-        const isNow = isInPass && (isRight(object) || hasTime());
-        if (isNow) await this.#attempt(object, () => this.#remove(object));
-        else this.#hasMoreChanges ||= isInPass;
-      }
+    const turns = inTurns(Array.from(batches.values(), (own) => this.#shareOf(own, isRight)));
+    await inParallel(turns, async ({ object, isInPass, isInShare }) => {
+      // Rights that are not desired do not wait.
+      const isNow = isInPass && ((isInShare && isRight(object)) || hasTime());
+      if (isNow) await this.#attempt(object, () => this.#remove(object));
+      else this.#hasMoreChanges ||= isInPass;
     });
   }
 
@@ -480,6 +490,14 @@ export class Provisioner {
   }
 }
 
+/** An object of a pass. */
+interface Selected {
+  readonly object: OwnedObject;
+  /** Whether it is among the first `changesPerPass` of its namespace. */
+  readonly isInShare: boolean;
+  readonly isInPass: boolean;
+}
+
 interface ProvisionError {
   readonly object: OwnedObject;
   readonly message: string;
@@ -488,6 +506,7 @@ interface ProvisionError {
 /**
  * The maximum of objects of one namespace that one pass applies, for rights and for other objects each, and the maximum
  * that it deletes. The others follow in the next passes, so that other namespaces do not wait for thousands of objects.
+ * Rights that are withdrawn are not bounded by it, as long as the pass has time.
  */
 const changesPerPass = 48;
 
