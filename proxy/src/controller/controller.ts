@@ -276,7 +276,10 @@ export class Controller {
       "pass ended",
     );
     const isProvisioned =
-      errors.gateways.size === 0 && errors.withheld.size === 0 && this.#provisioner.listError === undefined;
+      errors.gateways.size === 0 &&
+      errors.withheld.size === 0 &&
+      this.#provisioner.listError === undefined &&
+      !this.#provisioner.hasUnfinishedWrites;
     if (!isProvisioned || !isWritten || !areFinalizersSet) this.#retryLater();
     else this.#backoff.reset();
   }

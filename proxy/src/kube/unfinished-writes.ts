@@ -25,8 +25,8 @@ export const unfinished = Symbol("unfinished");
 export interface UnfinishedWritesOptions {
   /** The clock of the wait. */
   readonly clock: Clock;
-  /** Called when a write has ended for which its caller did not wait. */
-  readonly onEnd: () => void;
+  /** Called when a write has succeeded for which its caller did not wait. One that fails is to be repeated later. */
+  readonly onWritten: () => void;
 }
 
 /** The unfinished writes of one writer. */
@@ -43,23 +43,28 @@ export class UnfinishedWrites {
    * Writes an object, unless a write of it is unfinished or its namespace has too many. Resolves with the result, or
    * with `unfinished` after a second, while the write continues.
    *
-   * @param write never rejects.
+   * @param write resolves with whether it has succeeded; never rejects.
    */
-  async run<T>(
+  async run(
     { namespace, key }: { readonly namespace: string; readonly key: string },
-    write: () => Promise<T>,
-  ): Promise<T | typeof unfinished> {
+    write: () => Promise<boolean>,
+  ): Promise<boolean | typeof unfinished> {
     const ofNamespace = [...this.#writes.values()].filter((each) => each.namespace === namespace).length;
     if (this.#writes.has(key) || ofNamespace >= maxOfNamespace) return unfinished;
-    const { clock, onEnd } = this.#options;
+    const { clock, onWritten } = this.#options;
     const result = write();
     if ((await isSettledWithin(result, clock, waitMs)) || this.#writes.size >= maxOfAll) return await result;
-    const end = result.then(() => {
+    const end = result.then((isWritten) => {
       this.#writes.delete(key);
-      onEnd();
+      if (isWritten) onWritten();
     });
     this.#writes.set(key, { namespace, end });
     return unfinished;
+  }
+
+  /** Whether there are any. */
+  get exist(): boolean {
+    return this.#writes.size > 0;
   }
 
   /** Resolves when all writes have ended. */

@@ -17,7 +17,7 @@ import { routeLists } from "../api/status.ts";
 import { type KubeApi, resourcePath, type ResourceType } from "../kube/api.ts";
 import { ApiFailure } from "../kube/api-failure.ts";
 import { fieldsOf, type KubeObject } from "../kube/object.ts";
-import { unfinished, UnfinishedWrites } from "../kube/unfinished-writes.ts";
+import { UnfinishedWrites } from "../kube/unfinished-writes.ts";
 import { inParallel, inTurns, maxPassMs } from "../kube/write-order.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
 import { desiredOwnStatus, type OwnStatus, policyAncestors, routeParents, type SharedList } from "./desired-status.ts";
@@ -107,7 +107,7 @@ export class StatusWriter {
   constructor(options: StatusWriterOptions) {
     const { clock, onBehind } = options;
     this.#options = options;
-    this.#unfinished = new UnfinishedWrites({ clock, onEnd: () => onBehind?.() });
+    this.#unfinished = new UnfinishedWrites({ clock, onWritten: () => onBehind?.() });
     this.#written = new WrittenStatuses(options.clock);
   }
 
@@ -139,11 +139,7 @@ export class StatusWriter {
     const outcomes: boolean[] = [];
     await inParallel(
       ordered,
-      async ({ run, ...object }) => {
-        const outcome = await this.#unfinished.run(object, run);
-        // The end of an unfinished write leads to another pass.
-        outcomes.push(outcome === unfinished || outcome);
-      },
+      async ({ run, ...object }) => void outcomes.push((await this.#unfinished.run(object, run)) === true),
       () => isLeader() && hasTime(),
     );
     if (outcomes.length < ordered.length && isLeader()) onBehind?.();

@@ -121,7 +121,7 @@ export class Provisioner {
     this.#options = options;
     const { connection, clock, random, log, onChange } = options;
     this.#repairs = new RepairLimit(clock);
-    this.#unfinished = new UnfinishedWrites({ clock, onEnd: onChange });
+    this.#unfinished = new UnfinishedWrites({ clock, onWritten: onChange });
     this.#watches = new Map(
       ownedKinds.map((kind) => [
         kind,
@@ -356,6 +356,11 @@ export class Provisioner {
     }
   }
 
+  /** Whether writes are in progress for which no pass waits. */
+  get hasUnfinishedWrites(): boolean {
+    return this.#unfinished.exist;
+  }
+
   /** Resolves when the writes for which no pass waits have ended. */
   async writesEnded(): Promise<void> {
     await this.#unfinished.ended();
@@ -367,19 +372,20 @@ export class Provisioner {
   }
 
   /** Changes an object, and records the error. Resolves with `unfinished` if the change is in progress afterwards. */
-  async #attempt(object: OwnedObject, act: () => Promise<string | undefined>): Promise<typeof unfinished | undefined> {
+  async #attempt(object: OwnedObject, act: () => Promise<string | undefined>): Promise<boolean | typeof unfinished> {
     const { namespace = labelOf(object.body, gatewayNamespaceLabel) ?? "" } = object;
     return await this.#unfinished.run({ namespace, key: ownedKey(object) }, () => this.#change(object, act));
   }
 
-  async #change(object: OwnedObject, act: () => Promise<string | undefined>): Promise<undefined> {
+  /** Resolves with whether the object is as it should be. */
+  async #change(object: OwnedObject, act: () => Promise<string | undefined>): Promise<boolean> {
     const key = ownedKey(object);
-    if (!this.#options.isLeader()) return;
+    if (!this.#options.isLeader()) return false;
     try {
       const error = await act();
       if (error === undefined) {
         this.#errors.delete(key);
-        return;
+        return true;
       }
       this.#options.log.debug({ object: key, error }, "object left unchanged");
       this.#errors.set(key, error);
@@ -387,7 +393,7 @@ export class Provisioner {
       this.#applied.delete(key);
       if (isNamespaceTerminating(error)) {
         this.#errors.delete(key);
-        return;
+        return false;
       }
       const message = errorMessage(error);
       // Attempts are repeated every few seconds, so only a new error is logged.
@@ -396,6 +402,7 @@ export class Provisioner {
       }
       this.#errors.set(key, message);
     }
+    return false;
   }
 
   #resetHasMoreChanges(): boolean {
