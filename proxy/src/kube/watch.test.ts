@@ -450,11 +450,24 @@ describe("an API server that", () => {
   test("does not know the kind is requested again from time to time", async () => {
     const { server, clock, watch, names } = await watching();
     (await server.next()).respond(404, {});
+    (await server.next()).respond(200, { major: "1", minor: "36" });
     await vi.waitFor(() => expect(watch.state).toEqual({ kind: "absent" }));
     (await nextOf(server, clock)).respond(200, listOf(5, [configMap("a", 1)]));
     await server.next();
     expect(watch.state).toEqual({ kind: "synced" });
     expect(names()).toEqual(["default/a"]);
+  });
+
+  test("is away at first behind a load balancer that responds with 404 does not count as one without the kind", async () => {
+    const { server, clock, watch } = await watching();
+    for (const path of [undefined, "/version", undefined, "/version"]) {
+      const call = await nextOf(server, clock);
+      if (path !== undefined) expect(call.url.pathname).toBe(path);
+      call.respond(404, { message: "no route matched" });
+    }
+    (await nextOf(server, clock)).respond(200, listOf(12, [configMap("b", 12)]));
+    await server.next();
+    expect(watch.state).toEqual({ kind: "synced" });
   });
 
   test("serves an older version of the kind is requested for that", async () => {

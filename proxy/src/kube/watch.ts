@@ -295,8 +295,8 @@ class Reflector<T> implements ObjectWatch<T> {
     // The API server may serve another version of the kind, which is tried at once.
     if (this.#pathIndex % this.#options.paths.length !== 0) return 0;
     this.#missingCount++;
-    const isMissing =
-      this.state.kind !== "synced" || (this.#missingCount >= missingLimit && (await this.#isApiServer()));
+    const mayBeMissing = this.state.kind !== "synced" || this.#missingCount >= missingLimit;
+    const isMissing = mayBeMissing && (await this.#isApiServer());
     if (isMissing) {
       this.#objects.clear();
       this.objects.clear();
