@@ -142,41 +142,6 @@ test("an upload whose endpoint opens its windows often does not end the connecti
   expect(sockets.size).toBe(1);
 });
 
-test("an upload whose end is a read of its own ends no connection of others", async () => {
-  let received = 0;
-  const server = createServer();
-  server.on("stream", (stream: ServerHttp2Stream) => {
-    stream.on("data", (chunk: Buffer) => {
-      received += chunk.length;
-    });
-    stream.on("end", () => {
-      stream.respond({ ":status": 200 }, { endStream: true });
-    });
-  });
-  onTestFinished(() => void server.close());
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  const gateway = await serve((server.address() as AddressInfo).port);
-  const client = connect(Number(new URL(gateway.url()).port), "127.0.0.1");
-  onTestFinished(() => void client.destroy());
-  let response = "";
-  client.on("data", (chunk: Buffer) => {
-    response += chunk.toString("latin1");
-  });
-  for (const [first, last] of [
-    [200_000, 16_384],
-    [200_000, 20_000],
-    [1_000_000, 65_536],
-  ] as const) {
-    [received, response] = [0, ""];
-    client.write(`POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: ${first + last}\r\n\r\n`);
-    client.write(Buffer.alloc(first));
-    await expect.poll(() => received).toBe(first);
-    // All of the buffer of its read, so that its memory has no other user.
-    client.write(Buffer.alloc(last));
-    await expect.poll(() => response).toContain("HTTP/1.1 200 OK\r\n");
-  }
-});
-
 function uint32(value: number): Buffer {
   const bytes = Buffer.alloc(4);
   bytes.writeUInt32BE(value);
