@@ -168,3 +168,19 @@ test("the objects of a Gateway do not wait for those of others whose writes take
   await vi.waitFor(() => expect(api.written).toContain(account), { timeout: unaffectedMs, interval: 5 });
   expect(held.waiting).toBeLessThan(2 * 8);
 }, 180_000);
+
+test("a right whose withdrawal fails is withdrawn later, also without another change", async () => {
+  const api = await startObjectApiServer();
+  use(api, "mail");
+  api.put(paths.grants, grantTo("mail"));
+  api.put(paths.gateways, gateway);
+  api.put(paths.classes, gatewayClass);
+  await control(api);
+  await vi.waitFor(() => expect(readable(api)).toEqual(["mail"]), { timeout: readyMs, interval: 5 });
+  const failing = api.failWrites(paths.roles);
+  api.remove(paths.grants, grantTo("mail"));
+  // The first passes follow from the grant and from the statuses that it changes.
+  await vi.waitFor(() => expect(failing.rejected).toBeGreaterThan(4), { timeout: readyMs, interval: 5 });
+  failing.permit();
+  await vi.waitFor(() => expect(readable(api)).toEqual([]), { timeout: readyMs, interval: 5 });
+}, 180_000);

@@ -21,6 +21,8 @@ export interface ObjectApiServer {
   fail(collection: string): void;
   /** Responds with 403 to requests for this collection, until it is permitted. */
   forbid(collection: string): Forbidden;
+  /** Responds with 500 to writes of this collection, until they are permitted. */
+  failWrites(collection: string): Forbidden;
   /**
    * Neither executes writes of this collection nor responds to them until they are released.
    *
@@ -33,9 +35,9 @@ export interface ObjectApiServer {
   get(collection: string, namespace: string, name: string): KubeObject | undefined;
 }
 
-/** A collection that may not be read. */
+/** A collection whose requests are rejected. */
 export interface Forbidden {
-  /** The number of requests with the response 403. */
+  /** The number of rejected requests. */
   readonly rejected: number;
   permit(): void;
 }
@@ -91,6 +93,7 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
   const watchers = new Set<Watcher>();
   const failing = new Set<string>();
   const forbidden = new Map<string, { rejected: number }>();
+  const failingWrites = new Map<string, { rejected: number }>();
   const held = new Map<
     string,
     { waiting: number; readonly namespace: string | undefined; readonly released: Promise<undefined> }
@@ -214,6 +217,12 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
       hold.waiting++;
       await hold.released;
     }
+    const failed = target !== undefined && request.method !== "GET" ? failingWrites.get(target.collection) : undefined;
+    if (failed !== undefined) {
+      failed.rejected++;
+      response.writeHead(500, { "content-type": "application/json" }).end(JSON.stringify(failure(500)));
+      return;
+    }
     if (target !== undefined && url.searchParams.get("watch") === "1") {
       watch(target, url, response);
       return;
@@ -263,16 +272,8 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
       failing.add(collection);
       for (const { target, response } of watchers) if (target.collection === collection) response.destroy();
     },
-    forbid(collection) {
-      const denial = { rejected: 0 };
-      forbidden.set(collection, denial);
-      return {
-        get rejected() {
-          return denial.rejected;
-        },
-        permit: () => void forbidden.delete(collection),
-      };
-    },
+    forbid: (collection) => rejectedBy(forbidden, collection),
+    failWrites: (collection) => rejectedBy(failingWrites, collection),
     hold(collection, namespace) {
       const { promise: released, resolve } = Promise.withResolvers<undefined>();
       const hold = { waiting: 0, namespace, released };
@@ -289,6 +290,17 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
     },
     written: requested,
     get: (collection, namespace, name) => objects.get(keyOf(collection, namespace, name)),
+  };
+}
+
+function rejectedBy(collections: Map<string, { rejected: number }>, collection: string): Forbidden {
+  const denial = { rejected: 0 };
+  collections.set(collection, denial);
+  return {
+    get rejected() {
+      return denial.rejected;
+    },
+    permit: () => void collections.delete(collection),
   };
 }
 

@@ -279,7 +279,7 @@ export class Controller {
       errors.gateways.size === 0 &&
       errors.withheld.size === 0 &&
       this.#provisioner.listError === undefined &&
-      !this.#provisioner.hasUnfinishedWrites;
+      !this.#provisioner.hasOpenChanges;
     if (!isProvisioned || !isWritten || !areFinalizersSet) this.#retryLater();
     else this.#backoff.reset();
   }

@@ -356,9 +356,9 @@ export class Provisioner {
     }
   }
 
-  /** Whether writes are in progress for which no pass waits. */
-  get hasUnfinishedWrites(): boolean {
-    return this.#unfinished.exist;
+  /** Whether changes, also of objects that no Gateway needs any more, have failed or are still in progress. */
+  get hasOpenChanges(): boolean {
+    return this.#unfinished.exist || this.#errors.size > 0;
   }
 
   /** Resolves when the writes for which no pass waits have ended. */
