@@ -21,3 +21,18 @@ test("a wait that goes on is charged once", () => {
   budget.wait(new Set(), 3_300);
   expect(budget.allows("a", 3_300)).toBe(false);
 });
+
+test("all namespaces together have twelve seconds, and regain them in a minute", () => {
+  const budget = new WaitBudget();
+  let nowMs = 0;
+  for (const namespace of ["a", "b", "c", "d", "e"]) {
+    expect(budget.allows(namespace, nowMs)).toBe(true);
+    budget.wait(new Set([namespace]), nowMs);
+    nowMs += 3_000;
+    budget.wait(new Set(), nowMs);
+  }
+  expect(budget.allows("f", nowMs)).toBe(false);
+  expect(budget.allows("f", nowMs + 4_000)).toBe(true);
+  budget.wait(new Set(["f"]), nowMs + 60_000);
+  expect(budget.allows("g", nowMs + 60_000)).toBe(true);
+});
