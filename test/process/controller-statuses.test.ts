@@ -57,3 +57,21 @@ test("a status of thousands of levels, which another definition lets through, do
   await expect.poll(() => statusOf("chat"), { timeout: 20_000 }).toContain("Accepted");
   await expect.poll(() => statusOf("deep"), { timeout: 20_000 }).toContain("Accepted");
 }, 60_000);
+
+test("the reason for which a write is rejected is shortened", async () => {
+  const api = await startObjectApiServer();
+  const controllerName = "gatewayproxy.dev/controller";
+  api.put(collectionPaths("GatewayClass")[0], {
+    ...{ apiVersion, kind: "GatewayClass", metadata: { name: "gateway-proxy" }, spec: { controllerName } },
+  });
+  const listeners = [{ name: "http", port: 80, protocol: "HTTP" }];
+  const spec = { gatewayClassName: "gateway-proxy", listeners };
+  api.put(collectionPaths("Gateway")[0], { apiVersion, kind: "Gateway", metadata: namespaced("web"), spec });
+  const failing = api.failWrites("/api/v1/serviceaccounts", "no".repeat(500_000));
+  const controller = await startController({ kubeconfig: api.kubeconfig, namespace: "infra" });
+  onTestFinished(() => controller.stop("SIGKILL"));
+  const failures = () => controller.log.filter(({ msg }) => msg === "cannot reconcile an object of a Gateway");
+  await expect.poll(() => failures().length, { timeout: 60_000 }).toBeGreaterThan(0);
+  expect(failing.rejected).toBeGreaterThan(0);
+  expect(Math.max(...failures().map((line) => JSON.stringify(line).length))).toBeLessThan(16_384);
+}, 120_000);

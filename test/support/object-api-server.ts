@@ -21,8 +21,8 @@ export interface ObjectApiServer {
   fail(collection: string): void;
   /** Responds with 403 to requests for this collection, until it is permitted. */
   forbid(collection: string): Forbidden;
-  /** Responds with 500 to writes of this collection, until they are permitted. */
-  failWrites(collection: string): Forbidden;
+  /** Responds with 500 to writes of this collection, until they are permitted. @param message that of the responses */
+  failWrites(collection: string, message?: string): Forbidden;
   /**
    * Neither executes writes of this collection nor responds to them until they are released.
    *
@@ -93,7 +93,7 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
   const watchers = new Set<Watcher>();
   const failing = new Set<string>();
   const forbidden = new Map<string, { rejected: number }>();
-  const failingWrites = new Map<string, { rejected: number }>();
+  const failingWrites = new Map<string, { rejected: number; readonly message?: string | undefined }>();
   const held = new Map<
     string,
     { waiting: number; readonly namespace: string | undefined; readonly released: Promise<undefined> }
@@ -220,7 +220,8 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
     const failed = target !== undefined && request.method !== "GET" ? failingWrites.get(target.collection) : undefined;
     if (failed !== undefined) {
       failed.rejected++;
-      response.writeHead(500, { "content-type": "application/json" }).end(JSON.stringify(failure(500)));
+      const body = JSON.stringify(failure(500, failed.message));
+      response.writeHead(500, { "content-type": "application/json" }).end(body);
       return;
     }
     if (target !== undefined && url.searchParams.get("watch") === "1") {
@@ -272,8 +273,8 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
       failing.add(collection);
       for (const { target, response } of watchers) if (target.collection === collection) response.destroy();
     },
-    forbid: (collection) => rejectedBy(forbidden, collection),
-    failWrites: (collection) => rejectedBy(failingWrites, collection),
+    forbid: (collection) => rejectedBy(forbidden, collection, { rejected: 0 }),
+    failWrites: (collection, message) => rejectedBy(failingWrites, collection, { rejected: 0, message }),
     hold(collection, namespace) {
       const { promise: released, resolve } = Promise.withResolvers<undefined>();
       const hold = { waiting: 0, namespace, released };
@@ -293,8 +294,11 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
   };
 }
 
-function rejectedBy(collections: Map<string, { rejected: number }>, collection: string): Forbidden {
-  const denial = { rejected: 0 };
+function rejectedBy<Denial extends { rejected: number }>(
+  collections: Map<string, Denial>,
+  collection: string,
+  denial: Denial,
+): Forbidden {
   collections.set(collection, denial);
   return {
     get rejected() {
@@ -347,6 +351,6 @@ function parsePath(pathname: string): ResourcePath | undefined {
   return { collection: `${root}/${plural}`, namespace, name: decodeURIComponent(name), isStatus: status !== undefined };
 }
 
-function failure(code: number): KubeObject {
-  return { apiVersion: "v1", kind: "Status", status: "Failure", code, message: `status ${code}` };
+function failure(code: number, message = `status ${code}`): KubeObject {
+  return { apiVersion: "v1", kind: "Status", status: "Failure", code, message };
 }

@@ -1,6 +1,13 @@
 /** Error responses of the API server, with their retry delay. */
 import type { IncomingHttpHeaders } from "node:http";
+import { detachedText } from "@gatewayproxy/runtime/detached-text";
 import { fieldsOf } from "./object.ts";
+
+/**
+ * The maximum length of a message. An admission webhook may take it from what a tenant has written, and it is kept for
+ * each object and logged.
+ */
+const maxMessageLength = 2_048;
 
 /** An error response, or an event that ends a watch (`metav1.Status`). */
 export class ApiFailure extends Error {
@@ -36,5 +43,7 @@ export function failureOfEvent(status: unknown): ApiFailure {
 
 function textField(value: unknown, field: string): string | undefined {
   const found = fieldsOf(value)[field];
-  return typeof found === "string" && found !== "" ? found : undefined;
+  if (typeof found !== "string" || found === "") return undefined;
+  if (found.length <= maxMessageLength) return found;
+  return `${detachedText(found.slice(0, maxMessageLength - 1).toWellFormed())}…`;
 }
