@@ -121,13 +121,14 @@ export class Controller {
   constructor(options: ControllerOptions) {
     this.#options = options;
     const { connection, clock, random, logs, namespace, identity } = options;
-    const api = new KubeApi(connection);
     this.#backoff = new Backoff({ random });
     const onFailure = (error: unknown, waitMs: number) =>
       logs.logger("controller::reconcile").error({ err: error, waitMs }, "cannot reconcile the cluster; trying again");
     this.#changes = coalesce({ clock, quietMs, maxMs, action: () => this.#reconcile(), onFailure });
     const onChange = () => this.#changes.trigger();
     const isLeader = () => this.#isLeader;
+    // Changes in progress are completed while the controller closes.
+    const api = new KubeApi(connection, { mayWrite: () => this.#election.isLeader });
     const { onWritten } = options;
     const statusLog = logs.logger("controller::status");
     const passMs = () => this.#passMs();
@@ -154,7 +155,7 @@ export class Controller {
       publish: (configuration) => this.#setConfiguration(configuration),
     });
     this.#election = new LeaderElection({
-      ...{ api: new KubeApi(connection, leaseSilenceMs), clock, namespace, identity, name: leaseName },
+      ...{ api: new KubeApi(connection, { silenceMs: leaseSilenceMs }), clock, namespace, identity, name: leaseName },
       log: logs.logger("controller::leader"),
       onChange: (isLeader) => {
         options.onLeading(isLeader);

@@ -30,19 +30,26 @@ export interface ApplyOptions {
   readonly fieldManager: string;
 }
 
+/** Options of a `KubeApi`. */
+export interface KubeApiOptions {
+  /** Idle timeout of a request, in ms; by default that of the connection. */
+  readonly silenceMs?: number;
+  /**
+   * Called before each request that changes something, which fails if it returns false. A change that takes several
+   * requests may have begun while this replica was the leader. Default: each may be sent.
+   */
+  readonly mayWrite?: () => boolean;
+}
+
 /** Requests for single objects. */
 export class KubeApi {
   readonly #connection: ClusterConnection;
-  readonly #silenceMs: number | undefined;
+  readonly #options: KubeApiOptions;
 
-  /**
-   * Creates a client.
-   *
-   * @param silenceMs idle timeout of a request, in ms; by default that of the connection.
-   */
-  constructor(connection: ClusterConnection, silenceMs?: number) {
+  /** Creates a client. */
+  constructor(connection: ClusterConnection, options: KubeApiOptions = {}) {
     this.#connection = connection;
-    this.#silenceMs = silenceMs;
+    this.#options = options;
   }
 
   /** Reads an object; undefined if it does not exist. */
@@ -87,7 +94,8 @@ export class KubeApi {
   }
 
   async #call(request: ApiRequest): Promise<KubeObject> {
-    const silenceMs = this.#silenceMs;
+    const { silenceMs, mayWrite = () => true } = this.#options;
+    if (request.method !== undefined && !mayWrite()) throw new Error("not written, since this replica does not lead");
     const requestWithTimeout = silenceMs === undefined ? request : { ...request, silenceMs };
     const { status, headers, json } = await this.#connection.requestJson(requestWithTimeout);
     if (status < 200 || status > 299) throw failureOfResponse(status, headers, json);
