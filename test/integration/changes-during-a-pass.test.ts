@@ -154,6 +154,25 @@ test("what is withdrawn, and statuses, do not wait for writes in another namespa
   await vi.waitFor(() => expect(api.written).toContain(last), { timeout: readyMs, interval: 5 });
 }, 180_000);
 
+test("what is withdrawn does not wait for writes in many namespaces that take long", async () => {
+  const api = await startObjectApiServer();
+  for (const name of ["mail", "chat"]) {
+    use(api, name);
+    api.put(paths.grants, grantTo(name));
+  }
+  api.put(paths.gateways, gateway);
+  api.put(paths.classes, gatewayClass);
+  const held = api.hold(paths.routes);
+  await control(api);
+  await vi.waitFor(() => expect(readable(api)).toEqual(["chat", "mail"]), { timeout: readyMs, interval: 5 });
+  for (let index = 0; index < count; index++) {
+    api.put(paths.routes, object(gatewayApi, "HTTPRoute", `n${index % 40}`, `r${index}`, { parentRefs }));
+  }
+  await vi.waitFor(() => expect(held.waiting).toBeGreaterThan(64), { timeout: readyMs, interval: 5 });
+  api.remove(paths.grants, grantTo("chat"));
+  await vi.waitFor(() => expect(readable(api)).toEqual(["mail"]), { timeout: unaffectedMs, interval: 5 });
+}, 180_000);
+
 test("the objects of a Gateway do not wait for those of others whose writes take long", async () => {
   const api = await startObjectApiServer();
   const held = api.hold(paths.accounts, "carl");

@@ -13,10 +13,11 @@ const waitMs = 1_000;
 const maxOfNamespace = 4;
 
 /**
- * Unfinished writes of all namespaces. Beyond them, callers wait for the end of each write, since an API server that is
- * slow for all must not get more and more requests.
+ * Unfinished writes of all namespaces. Beyond them, a namespace has one: neither must a tenant with many namespaces
+ * delay others, nor an API server that is slow for all get more and more requests. Eight callers that wait for a second
+ * each, and the time limit of requests, bound the sum.
  */
-const maxOfAll = 64;
+const manyOfAll = 64;
 
 /** The result for a write that continues, or that was not started. */
 export const unfinished = Symbol("unfinished");
@@ -50,10 +51,11 @@ export class UnfinishedWrites {
     write: () => Promise<boolean>,
   ): Promise<boolean | typeof unfinished> {
     const ofNamespace = [...this.#writes.values()].filter((each) => each.namespace === namespace).length;
-    if (this.#writes.has(key) || ofNamespace >= maxOfNamespace) return unfinished;
+    const max = this.#writes.size < manyOfAll ? maxOfNamespace : 1;
+    if (this.#writes.has(key) || ofNamespace >= max) return unfinished;
     const { clock, onWritten } = this.#options;
     const result = write();
-    if ((await isSettledWithin(result, clock, waitMs)) || this.#writes.size >= maxOfAll) return await result;
+    if (await isSettledWithin(result, clock, waitMs)) return await result;
     const end = result.then((isWritten) => {
       this.#writes.delete(key);
       if (isWritten) onWritten();
