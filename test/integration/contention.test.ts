@@ -1,7 +1,7 @@
 /** Fairness between clients while an endpoint gets more requests than it has connections. */
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
-import { connect as connectHttp2, createServer, type ServerHttp2Stream } from "node:http2";
+import { connect as connectHttp2, createServer, type ServerHttp2Stream, type Settings } from "node:http2";
 import { type AddressInfo, connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
@@ -15,6 +15,7 @@ import {
   startGateway,
   type TestGateway,
 } from "../support/gateway.ts";
+import type { UpstreamSettings } from "../../proxy/src/upstream/upstream-settings.ts";
 import { openFrom, type ProxiedClient } from "../support/proxied-client.ts";
 import { frame, frameType, startRawHttp2Backend } from "../support/raw-http2.ts";
 
@@ -272,10 +273,26 @@ describe("requests that a backend takes long for", () => {
     expect(slow.map(({ text }) => text().slice(0, 12))).toEqual(["", "", "", "HTTP/1.1 503"]);
   });
 
-  test("over HTTP/2 make room without a new connection", async () => {
+  test("make room at once also where a client begins new ones in short intervals", async () => {
+    const { gateway, held } = await start({ maxConnections: 10, maxRequests: maxConnections });
+    await holdAll(gateway, held);
+    const other = openFrom(gateway, "10.0.0.2", get("/other"));
+    await expect.poll(() => other.text()).toContain("/other");
+    // The address ends all of its requests, and sends as many others.
+    for (const response of held.splice(0)) response.end();
+    await expect.poll(() => gateway.dataPlane.endpoints()).toMatchObject([{ pending: 0 }]);
+    await advance(gateway, 2);
+    const slow = await holdAll(gateway, held);
+    const another = openFrom(gateway, "10.0.0.3", get("/another"));
+    await expect.poll(() => another.text()).toMatch(/^HTTP\/1\.1 200 [^]*\/another$/);
+    expect(slow.map(({ text }) => text().slice(0, 12))).toEqual(["", "", "", "HTTP/1.1 503"]);
+  });
+
+  /** An HTTP/2 endpoint that responds to `/other` only, behind connections with `settings`. */
+  async function startHttp2(settings: Settings, upstream: Partial<UpstreamSettings>) {
     const streams: ServerHttp2Stream[] = [];
     const sessions = new Set<unknown>();
-    const server = createServer().on("stream", (stream: ServerHttp2Stream, headers) => {
+    const server = createServer({ settings }).on("stream", (stream: ServerHttp2Stream, headers) => {
       sessions.add(stream.session);
       stream.on("error", () => undefined);
       if (headers[":path"] === "/other") stream.respond({ ":status": 200 }, { endStream: true });
@@ -289,13 +306,48 @@ describe("requests that a backend takes long for", () => {
     const route = routeManifest("r", ["{ backendRefs: [{ name: svc, port: 80 }] }"]);
     const gateway = await startGateway(manifests(gatewayManifest(), service, route), {
       expectsProxyHeader: true,
-      upstream: { maxConnections, maxRequests: maxConnections, maxWaiting: 100, maxWaitMs: 5_000 },
+      upstream: { maxConnections, maxRequests: maxConnections, maxWaiting: 100, maxWaitMs: 5_000, ...upstream },
     });
-    const slow = Array.from({ length: maxConnections }, () => openFrom(gateway, "10.0.0.1", get("/hold")));
-    await expect.poll(() => streams.length).toBe(maxConnections);
+    /** Sends a request that is not responded to. */
+    const hold = async (address: string): Promise<ProxiedClient> => {
+      const before = streams.length;
+      const client = openFrom(gateway, address, get("/hold"));
+      await expect.poll(() => streams.length).toBe(before + 1);
+      return client;
+    };
+    return { gateway, streams, sessions, hold };
+  }
+
+  test("over HTTP/2 make room without a new connection", async () => {
+    const { gateway, sessions, hold } = await startHttp2({}, {});
+    const slow: ProxiedClient[] = [];
+    for (let i = 0; i < maxConnections; i++) slow.push(await hold("10.0.0.1"));
     const other = openFrom(gateway, "10.0.0.2", get("/other"));
     await expect.poll(() => other.text()).toContain("HTTP/1.1 200");
     await expect.poll(() => slow.filter(({ text }) => text().includes("503")).length).toBe(1);
     expect(sessions.size).toBe(1);
+  });
+
+  test("over HTTP/2 are not ended on connections that take no more requests", async () => {
+    const { gateway, streams, sessions, hold } = await startHttp2(
+      { maxConcurrentStreams: 4 },
+      { maxConnections: 1, maxRequests: 100 },
+    );
+    const slow = [await hold("10.0.0.1"), await hold("10.0.0.1"), await hold("10.0.0.1")];
+    // Another client cancels so many requests that the connection takes no more.
+    let last = await hold("10.0.0.9");
+    while (sessions.size === 1) {
+      last.socket.destroy();
+      await expect.poll(() => streams.at(-1)?.closed).toBe(true);
+      last = await hold("10.0.0.9");
+    }
+    await hold("10.0.0.3");
+    await hold("10.0.0.4");
+    const newest = await hold("10.0.0.3");
+    const other = await send(gateway, "10.0.0.2", get("/other"));
+    await advance(gateway, 1_100);
+    await expect.poll(() => other.text()).toContain("HTTP/1.1 200");
+    await expect.poll(() => newest.text()).toContain("HTTP/1.1 503");
+    expect(slow.map(({ text }) => text())).toEqual(["", "", ""]);
   });
 });

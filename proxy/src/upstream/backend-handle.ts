@@ -101,7 +101,7 @@ export class BackendHandle implements PoolOwner {
   /** The members that are not ejected; all if all are. */
   #available: readonly Member[] = [];
   #isClosed = false;
-  #clientCalls: { readonly calls: ClientCalls; readonly readMs: number } | undefined;
+  #clientCalls: { readonly calls: ClientCalls; readonly untilMs: number } | undefined;
   readonly retries = new RetryBudget();
   readonly load: BackendLoad;
 
@@ -194,9 +194,10 @@ export class BackendHandle implements PoolOwner {
    */
   #makeRoomFor(client: string | undefined): boolean {
     const nowMs = this.#options.clock.monotonicMs();
-    if (this.#clientCalls === undefined || nowMs - this.#clientCalls.readMs >= clientCallsMs) {
+    if (this.#clientCalls === undefined || nowMs >= this.#clientCalls.untilMs) {
       const calls = this.#members.flatMap(({ pool }) => pool?.callsInProgress ?? []);
-      this.#clientCalls = { calls: new ClientCalls(calls), readMs: nowMs };
+      const knownMs = Math.max(calls.length, this.#members.length) * clientCallMs;
+      this.#clientCalls = { calls: new ClientCalls(calls), untilMs: nowMs + knownMs };
     }
     return this.#clientCalls.calls.displaceFor(client);
   }
@@ -391,8 +392,11 @@ export class BackendHandle implements PoolOwner {
 /** Maximum number of endpoints in a line of the log. */
 const maxReportedEndpoints = 10;
 
-/** The time for which the calls of each client are known, at the maximum of calls: to read thousands takes a while. */
-const clientCallsMs = 100;
+/**
+ * The time for which the calls of each client are not read again, for each call or endpoint: to read 16,384 takes
+ * milliseconds, and a client that has ended its calls meanwhile and begun others seems to have none.
+ */
+const clientCallMs = 0.005;
 
 function whyLeftOut({ pool, checks, ejection }: Member, tried: readonly EndpointPool[], nowMs: number): string {
   if (ejection !== undefined) return `ejected for another ${Math.max(0, Math.round(ejection.untilMs - nowMs))} ms`;

@@ -168,7 +168,11 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
 
   /** The calls that have a connection, without tunnels, which have connections of their own. */
   get callsInProgress(): readonly ConnectionCall[] {
-    const calls = this.busyConnections.flatMap((connection) => [...connection.calls]);
+    return this.#withoutTunnels(this.busyConnections);
+  }
+
+  #withoutTunnels(connections: Iterable<Connection>): readonly ConnectionCall[] {
+    const calls = [...connections].flatMap((connection) => [...connection.calls]);
     return this.#tunnels === undefined ? calls : calls.filter((call) => this.#tunnels?.has(call) !== true);
   }
 
@@ -347,7 +351,8 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
    * could hold all connections to an endpoint that takes long for its requests.
    */
   #serveOverdue(overdue: readonly PendingCall[]): void {
-    const calls = new ClientCalls(this.callsInProgress);
+    // The end of a call on a connection that takes no more calls makes no room.
+    const calls = new ClientCalls(this.#withoutTunnels(this.#connections ?? []));
     for (const { call, request } of overdue) {
       if (call.isOver || call.connection !== undefined || request.upgrade !== undefined) continue;
       this.#isDisplacing = true;
