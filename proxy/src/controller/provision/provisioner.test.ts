@@ -163,6 +163,28 @@ test("withdraws rights of all Gateways of a namespace in one pass, while it has 
   expect(deleted).toHaveLength(300);
 });
 
+test("withdraws rights again that it could not withdraw, however much else of their namespace changes", async () => {
+  const before = rolesFor(["first", "second"]);
+  const present = new Set(before.map((_, index) => `infra/g${index}`));
+  const failing = new Set(Array.from({ length: 100 }, (_, index) => `/r${index}`));
+  const { provisioner, applied } = await provisioning(
+    (path) => failing.has(path.slice(path.lastIndexOf("/"))),
+    undefined,
+    before.map(({ body }) => body),
+  );
+  const [some, all] = [rolesFor(["first"]).slice(0, 100), rolesFor(["first"])];
+  await provisioner.reconcile({ ...provision(...some), present });
+  expect(applied).toHaveLength(100);
+  // The watches report no change, so that the other Roles are due in each pass.
+  const again = new Set<string>();
+  for (let pass = 1; pass <= 3; pass++) {
+    applied.length = 0;
+    await provisioner.reconcile({ ...provision(...all), present });
+    for (const path of applied) again.add(path);
+  }
+  expect(again.size).toBe(300);
+});
+
 test.each([
   ["is rejected", undefined],
   ["exists already and belongs to another writer", { metadata: { labels: {} } }],

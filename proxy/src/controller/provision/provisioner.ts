@@ -110,7 +110,9 @@ export class Provisioner {
   readonly #applied = new Map<string, { readonly text: string; readonly expected: unknown }>();
   readonly #repairs: RepairLimit;
   /** The errors of the last attempts, by key. Each is logged once, and its object is reconciled after all others. */
-  readonly #errors = new Map<string, string>();
+  readonly #errors = new Map<string, { readonly message: string; readonly attempt: number }>();
+  /** The number of attempts that have failed. */
+  #failedAttempts = 0;
   /** The uids of ServiceAccounts that the current pass has applied, by key. Watches report them later. */
   readonly #appliedAccounts = new Map<string, string | undefined>();
   readonly #unfinished: UnfinishedWrites;
@@ -241,8 +243,8 @@ export class Provisioner {
         if (isNow && permitted === undefined) continue;
         const outcome = permitted && (await this.#attempt(object, () => this.#ensure(permitted, present)));
         if (outcome === unfinished) waiting.add(object.namespace);
-        const message = this.#errors.get(ownedKey(object));
-        if (message !== undefined) errors.push({ object, message });
+        const error = this.#errors.get(ownedKey(object));
+        if (error !== undefined) errors.push({ object, message: error.message });
       }
     });
     return errors;
@@ -277,16 +279,19 @@ export class Provisioner {
 
   /**
    * Selects the objects of a namespace for this pass. Objects that failed before come last, so that they do not delay
-   * the others. Rights that are withdrawn are selected whatever their number.
+   * the others. Rights that are withdrawn are selected whatever their number; of those that failed before, the first
+   * ones, and others in the next passes.
    */
   #shareOf(own: readonly OwnedObject[], isWithdrawal: (object: OwnedObject) => boolean): readonly Selected[] {
-    const [fresh = [], failed = []] = [false, true].map((hasFailed) =>
-      own.filter((object) => this.#errors.has(ownedKey(object)) === hasFailed),
-    );
+    const attemptOf = (object: OwnedObject): number => this.#errors.get(ownedKey(object))?.attempt ?? 0;
+    const fresh = own.filter((object) => attemptOf(object) === 0);
+    // Those that failed last come last.
+    const failed = own.filter((object) => attemptOf(object) > 0).sort((a, b) => attemptOf(a) - attemptOf(b));
     if (fresh.length > changesPerPass) this.#hasMoreChanges = true;
     return [...fresh, ...failed].map((object, index) => {
       const isInShare = index < changesPerPass;
-      return { object, isInShare, isInPass: isInShare || (index < fresh.length && isWithdrawal(object)) };
+      const isAmongFirst = index < fresh.length + changesPerPass;
+      return { object, isInShare, isInPass: isInShare || (isAmongFirst && isWithdrawal(object)) };
     });
   }
 
@@ -388,7 +393,7 @@ export class Provisioner {
         return true;
       }
       this.#options.log.debug({ object: key, error }, "object left unchanged");
-      this.#errors.set(key, error);
+      this.#setError(key, error);
     } catch (error) {
       this.#applied.delete(key);
       if (isNamespaceTerminating(error)) {
@@ -397,12 +402,16 @@ export class Provisioner {
       }
       const message = errorMessage(error);
       // Attempts are repeated every few seconds, so only a new error is logged.
-      if (this.#errors.get(key) !== message) {
+      if (this.#errors.get(key)?.message !== message) {
         this.#options.log.warn({ object: key, err: error }, "cannot reconcile an object of a Gateway");
       }
-      this.#errors.set(key, message);
+      this.#setError(key, message);
     }
     return false;
+  }
+
+  #setError(key: string, message: string): void {
+    this.#errors.set(key, { message, attempt: ++this.#failedAttempts });
   }
 
   #resetHasMoreChanges(): boolean {
