@@ -110,7 +110,8 @@ describe("a WebSocket", () => {
     const received = Promise.withResolvers<undefined>();
     const left = Promise.withResolvers<undefined>();
     const backend = await startUpgradeBackend((_request, socket) => {
-      socket.resume().on("end", () => left.resolve(undefined));
+      socket.resume().on("error", () => undefined);
+      socket.on("close", () => left.resolve(undefined));
       received.resolve(undefined);
     });
     const gateway = await startGateway(route(backend.port));

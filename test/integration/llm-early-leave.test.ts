@@ -145,7 +145,7 @@ describe("beyond a bound the response is closed and estimated, with a quarter of
     const record = scene.gateway.nextRecord();
     client.destroy();
     await abandoned(scene, 1);
-    const closed = once(request.socket, "close");
+    const closed = new Promise((resolve) => request.socket.once("close", resolve));
     scene.gateway.clock.advance(60_000);
     await closed;
     expect((await record).usage).toEqual({ input: inputOf(plain), total: inputOf(plain), estimated: true });
@@ -178,7 +178,7 @@ describe("beyond a bound the response is closed and estimated, with a quarter of
     const record = scene.gateway.nextRecord();
     client.destroy();
     await abandoned(scene, 1);
-    const closed = once(request.socket, "close");
+    const closed = new Promise((resolve) => request.socket.once("close", resolve));
     response.write(piece.repeat(20));
     await closed;
     const usageOfRecord = (await record).usage;
@@ -196,7 +196,7 @@ describe("beyond a bound the response is closed and estimated, with a quarter of
     const client = scene.send(plain);
     const { request } = await scene.received();
     const record = scene.gateway.nextRecord();
-    const closed = once(request.socket, "close");
+    const closed = new Promise((resolve) => request.socket.once("close", resolve));
     client.destroy();
     await closed;
     expect((await record).usage?.total).toBe(inputOf(plain));
@@ -247,7 +247,7 @@ describe("nothing is charged", () => {
     const scene = await start(["{ requests: 1000, unit: Hours }"]);
     const client = scene.send(plain);
     const { request } = await scene.received();
-    const closed = once(request.socket, "close");
+    const closed = new Promise((resolve) => request.socket.once("close", resolve));
     client.destroy();
     await closed;
     expect(scene.gateway.clock.pendingTimers).toBe(0);

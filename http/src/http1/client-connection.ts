@@ -168,7 +168,22 @@ export class Http1ClientConnection implements Swept {
   /** Ends the exchange in progress and the connection, without events. */
   abort(): void {
     this.#exchange = undefined;
-    this.destroy();
+    this.#reset();
+  }
+
+  /**
+   * Closes the connection by a reset. The local port of a connection that this side ends is not available for a minute,
+   * and a client that cancels its requests could use up those to an endpoint.
+   */
+  #reset(): void {
+    const socket = this.#socket;
+    // A TLS socket cannot be reset, and neither can one whose end is being sent.
+    if ("encrypted" in socket || socket.writableEnded || socket.destroyed) {
+      this.destroy();
+    } else {
+      this.#state = "closed";
+      socket.resetAndDestroy();
+    }
   }
 
   /** Restarts the idle timeout, because bytes were sent or received. */
@@ -250,8 +265,10 @@ export class Http1ClientConnection implements Swept {
       this.#watch(exchange.keepAliveSeconds);
       if (this.#socket.isPaused()) this.#socket.resume();
     } else {
+      const isSent = exchange.upload?.isOver !== false;
       exchange.upload?.cancel();
-      this.destroy();
+      if (isSent) this.destroy();
+      else this.#reset();
     }
     exchange.events.onEnd(exchange.trailers);
   }

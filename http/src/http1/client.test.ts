@@ -194,7 +194,7 @@ describe("a body in parts", () => {
     const body = new TestBody();
     const { over, received } = send({ method: "POST", body });
     await turn();
-    const closed = once(peer, "close");
+    const closed = new Promise((resolve) => peer.once("close", resolve));
     peer.end();
     body.receiver?.onData(Buffer.from("part"));
     body.receiver?.onAborted();
@@ -404,6 +404,27 @@ describe("control", () => {
     peer.write(ok);
     await expect.poll(() => state.isClosed).toBe(true);
     expect([received.status, received.failure, body.isCancelled]).toEqual([undefined, undefined, true]);
+  });
+
+  test("an aborted request resets its connection, so that its port can be used again at once", async () => {
+    const { peer, send, text } = await connectToServer();
+    const reset = once(peer, "error");
+    const { exchange: aborted } = send();
+    await expect.poll(text).not.toBe("");
+    aborted.abort();
+    expect(await reset).toMatchObject([{ code: "ECONNRESET" }]);
+  });
+
+  test("a response that precedes the end of its request resets the connection", async () => {
+    const { peer, send, text, state } = await connectToServer();
+    const reset = once(peer, "error");
+    const { received, over } = send({ method: "POST", body: new TestBody() });
+    await expect.poll(text).not.toBe("");
+    peer.write(ok);
+    await over;
+    expect(received.body).toBe("ok");
+    expect(await reset).toMatchObject([{ code: "ECONNRESET" }]);
+    await expect.poll(() => state.isClosed).toBe(true);
   });
 
   test("abort within an event ends the events", async () => {

@@ -21,7 +21,12 @@ interface SeenRequest {
 
 /** A connection on which a test sends bytes, and whose written bytes are dropped. */
 function openPeer(): Duplex {
-  return new Duplex({ read: () => undefined, write: (_chunk, _encoding, done) => done(), final: (done) => done() });
+  const peer = new Duplex({
+    read: () => undefined,
+    write: (_chunk, _encoding, done) => done(),
+    final: (done) => done(),
+  });
+  return Object.assign(peer, { resetAndDestroy: () => void peer.destroy() });
 }
 
 /** Reads a stream as a server of node:http. Resolves when the server has read everything, or has closed. */
@@ -83,7 +88,7 @@ function readResponseByNode(bytes: Buffer, method: string): Promise<SeenResponse
 /** Reads the parts of a stream as a client connection. `seen` is undefined if that fails; `bytes` were read by then. */
 function readResponse(parts: readonly Buffer[], method: string) {
   const socket = openPeer();
-  // A connection uses only what sockets share with other streams.
+  // A connection uses only what sockets share with other streams, and resets.
   const connection = new Http1ClientConnection(socket as unknown as Socket, {
     limits: { headBytes: 64 * 1024, ...testLimits },
     onClosed: () => undefined,
