@@ -13,6 +13,8 @@ import {
   startGateway,
   type TestGateway,
 } from "../support/gateway.ts";
+import { openFrom } from "../support/proxied-client.ts";
+import { frame, frameType, startRawHttp2Backend } from "../support/raw-http2.ts";
 
 const route = routeManifest("r", ["backendRefs: [{ name: svc, port: 80 }]"]);
 
@@ -38,7 +40,7 @@ async function send(gateway: TestGateway, times: number): Promise<readonly numbe
   return statuses;
 }
 
-function stateOf(gateway: TestGateway, { port }: TestBackend) {
+function stateOf(gateway: TestGateway, { port }: Pick<TestBackend, "port">) {
   return gateway.dataPlane.endpoints().find(({ address }) => address === `127.0.0.1:${port}`);
 }
 
@@ -188,4 +190,35 @@ test("requests that HTTP/2 endpoints reject by a reset, such as those with many 
     [0, 0],
     [0, 0],
   ]);
+});
+
+test("an HTTP/2 endpoint that rejects the requests of several clients, and serves none between, is ejected", async () => {
+  const rejecting = await startRawHttp2Backend((frames, socket) => {
+    for (const { type, flags, stream } of frames) {
+      if (type === frameType.settings && (flags & 1) === 0) socket.write(frame(frameType.settings, 1, 0));
+      // PROTOCOL_ERROR
+      if (type === frameType.headers) socket.write(frame(frameType.rstStream, 0, stream, Buffer.from([0, 0, 0, 1])));
+    }
+  });
+  const serving = createServer((_, response) => void response.end());
+  serving.listen(0, "127.0.0.1");
+  await once(serving, "listening");
+  onTestFinished(() => void serving.close());
+  const ports = [rejecting, (serving.address() as AddressInfo).port];
+  const service = serviceManifest("svc", ports, "appProtocol: kubernetes.io/h2c");
+  const gateway = await startGateway(manifests(gatewayManifest(), service, route), {
+    expectsProxyHeader: true,
+    random: alternately(),
+  });
+  const send = async (address: string): Promise<void> => {
+    const client = openFrom(gateway, address, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    await expect.poll(() => client.text()).toContain("HTTP/1.1");
+    // Failures of which an endpoint gets no further requests are forgotten.
+    gateway.clock.advance(10_000);
+  };
+  const ejectedMs = () => stateOf(gateway, { port: rejecting })?.ejectedForMs;
+  for (let count = 0; count < 20; count++) await send("10.0.0.1");
+  expect(ejectedMs()).toBe(0);
+  for (let count = 0; count < 60 && ejectedMs() === 0; count++) await send(`10.0.0.${1 + (count % 3)}`);
+  expect(ejectedMs()).toBeGreaterThan(0);
 });

@@ -8,6 +8,9 @@ const alpha = 0.3;
 /** The score from which an endpoint is displayed as 1.00, and its previous ejections are ignored. */
 const recovered = 0.995;
 
+/** A client may send requests that any endpoint rejects. An endpoint that rejects those of several fails. */
+const clientsOfFailure = 3;
+
 /** The health of one endpoint as one worker sees it. A status of 500 or more counts as a failure. */
 export class EndpointHealth {
   /** 0 to 1: the share of successful responses; 1 before the first. */
@@ -22,6 +25,8 @@ export class EndpointHealth {
   timesEjected = 0;
   /** The time of the last result, on the monotonic clock. */
   notedMs = Number.NEGATIVE_INFINITY;
+  /** The clients whose requests were rejected since the last success, up to `clientsOfFailure`. */
+  #rejected: Set<string | undefined> | undefined;
 
   /** Records the start of a response. */
   responded(isGood: boolean, latencyMs: number, nowMs: number): void {
@@ -37,7 +42,21 @@ export class EndpointHealth {
     this.consecutiveFailures++;
   }
 
+  /**
+   * Records a reset of a request that blames its client.
+   *
+   * @returns whether it is a failure, since the requests of several clients were rejected, and none was successful.
+   */
+  rejected(client: string | undefined, nowMs: number): boolean {
+    this.#rejected ??= new Set();
+    if (this.#rejected.size < clientsOfFailure) this.#rejected.add(client);
+    if (this.#rejected.size < clientsOfFailure) return false;
+    this.failed(nowMs);
+    return true;
+  }
+
   #succeeded(nowMs: number): void {
+    this.#rejected = undefined;
     this.notedMs = nowMs;
     this.score += alpha * (1 - this.score);
     this.consecutiveFailures = 0;

@@ -287,6 +287,9 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     if (failure !== undefined && saysSomethingOfTheEndpoint(failure)) {
       this.#ownHealth.failed(this.#options.clock.monotonicMs());
       this.#owner.onFailed(this);
+    } else if (failure?.isRejected === true) {
+      const isFailure = this.#ownHealth.rejected(call.client, this.#options.clock.monotonicMs());
+      if (isFailure) this.#owner.onFailed(this);
     }
     const { connection } = call;
     if (connection === undefined) {
