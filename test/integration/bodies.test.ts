@@ -52,6 +52,7 @@ describe("requests", () => {
   test("a small body that arrives with its head is sent with it, in one write", async () => {
     const { promise: firstRead, resolve } = Promise.withResolvers<string>();
     const backend = createServer((socket) => {
+      socket.on("error", () => undefined);
       socket.once("data", (chunk) => {
         resolve(chunk.toString());
         socket.end("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");

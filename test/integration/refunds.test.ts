@@ -109,6 +109,8 @@ describe("by default", () => {
 
   test("a request that reached an endpoint is not refunded, even if the endpoint is then removed", async () => {
     const server = createServer((socket) => {
+      // The proxy resets the connection of a response that it does not forward.
+      socket.on("error", () => undefined);
       socket.once("data", () => {
         server.close();
         socket.end("HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
