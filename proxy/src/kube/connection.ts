@@ -65,11 +65,6 @@ export class ClusterConnection {
     return this.#recovery.signal;
   }
 
-  /** Whether the last request, as far as it is known, had a response. */
-  get isReachable(): boolean {
-    return !this.#isUnreachable;
-  }
-
   /** Resolves with the head of the response, whatever its status; rejects if there is none. */
   async request(request: ApiRequest): Promise<ApiResponse> {
     const { method = "GET", body, contentType = "application/json", signal, silenceMs = defaultSilenceMs } = request;

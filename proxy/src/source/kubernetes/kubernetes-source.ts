@@ -433,28 +433,18 @@ class Source implements KubernetesSource {
   }
 
   get isRecovering(): boolean {
-    const outOfDate = this.#kindsOutOfDate();
-    if (outOfDate === 0) return false;
-    // Without a change, a kind that cannot be listed would never end the time.
-    if (outOfDate < this.#whole.size && this.#options.connection.isReachable) this.#beginRecovery();
-    const sinceMs = this.#recoveringSinceMs;
-    return sinceMs === undefined || this.#options.clock.monotonicMs() - sinceMs < recoveryWaitMs;
-  }
-
-  #kindsOutOfDate(): number {
-    return [...this.#whole.values()].filter((watch) => watch.isOutOfDate).length;
-  }
-
-  #beginRecovery(): void {
-    this.#recoveringSinceMs ??= this.#options.clock.monotonicMs();
+    const isWaiting = [...this.#whole.values()].some((watch) => watch.isOutOfDate);
+    const sinceMs = this.#recoveringSinceMs ?? Number.POSITIVE_INFINITY;
+    return isWaiting && this.#options.clock.monotonicMs() - sinceMs < recoveryWaitMs;
   }
 
   /** Whether to wait for kinds that are out of date. The time begins when the first one is current again. */
   #waitsForRecovery(): boolean {
     const { clock } = this.#options;
-    const outOfDate = this.#kindsOutOfDate();
-    if (outOfDate === 0 || outOfDate === this.#whole.size) this.#recoveringSinceMs = undefined;
-    else this.#beginRecovery();
+    const watches = [...this.#whole.values()];
+    const outOfDate = watches.filter((watch) => watch.isOutOfDate).length;
+    if (outOfDate === 0 || outOfDate === watches.length) this.#recoveringSinceMs = undefined;
+    else this.#recoveringSinceMs ??= clock.monotonicMs();
     if (!this.isRecovering) return false;
     const leftMs = (this.#recoveringSinceMs ?? 0) + recoveryWaitMs - clock.monotonicMs();
     if (this.#recoveringSinceMs !== undefined) this.#waitTimer = clock.setTimer(leftMs, () => this.#changes.trigger());

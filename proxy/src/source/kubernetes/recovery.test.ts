@@ -37,22 +37,6 @@ describe("after an outage of the API server, changes", () => {
     expect(source.isRecovering).toBe(false);
   });
 
-  test("do not begin to wait while one kind fails and others are current, if there are no changes", async () => {
-    const { source, connection, responses, watches, lists, quieten, publishedTimes } = await sourcing();
-    await publishedTimes(1);
-    responses["services"] = (call) => call.cut();
-    watches.get("services")?.cut();
-    await vi.waitFor(async () => {
-      await quieten(1_000);
-      expect(lists.filter((each) => each === "services").length).toBeGreaterThan(2);
-    });
-    // Such as for a Lease.
-    await connection.requestJson({ path: "/apis/coordination.k8s.io/v1/leases" });
-    expect(source.isRecovering).toBe(true);
-    await quieten(3_000);
-    expect(source.isRecovering).toBe(false);
-  });
-
   test("wait for 3 s at most", async () => {
     const { publishedTimes, quieten } = await servicesBack();
     await quieten(3_000);
