@@ -126,10 +126,8 @@ test("a change waits for some of the objects of Gateways that are being written,
   expect((await writtenBeforeChange(api, paths.accounts)).length).toBeLessThan(count / 2);
 }, 90_000);
 
-/** Sooner than the API server's timeout of an admission webhook. */
-const unaffectedMs = 20_000;
-
-test("what is withdrawn, and statuses, do not wait for writes in another namespace that take long", async () => {
+/** An API server with a Gateway that may use the Secrets of `mail` and of `chat`. */
+async function startWithGrants(): Promise<ObjectApiServer> {
   const api = await startObjectApiServer();
   for (const name of ["mail", "chat"]) {
     use(api, name);
@@ -137,15 +135,28 @@ test("what is withdrawn, and statuses, do not wait for writes in another namespa
   }
   api.put(paths.gateways, gateway);
   api.put(paths.classes, gatewayClass);
+  return api;
+}
+
+/** Resolves when the proxies of the Gateway may read the Secrets of these only. */
+async function mayRead(api: ObjectApiServer, names: readonly string[], timeout = readyMs): Promise<void> {
+  await vi.waitFor(() => expect(readable(api)).toEqual(names), { timeout, interval: 5 });
+}
+
+/** Sooner than the API server's timeout of an admission webhook. */
+const unaffectedMs = 20_000;
+
+test("what is withdrawn, and statuses, do not wait for writes in another namespace that take long", async () => {
+  const api = await startWithGrants();
   await control(api);
-  await vi.waitFor(() => expect(readable(api)).toEqual(["chat", "mail"]), { timeout: readyMs, interval: 5 });
+  await mayRead(api, ["chat", "mail"]);
   const held = api.hold(paths.routes, "carl");
   for (let index = 0; index < count; index++) {
     api.put(paths.routes, object(gatewayApi, "HTTPRoute", "carl", `r${index}`, { parentRefs }));
   }
   await vi.waitFor(() => expect(held.waiting).toBeGreaterThan(0), { timeout: readyMs, interval: 5 });
   api.remove(paths.grants, grantTo("chat"));
-  await vi.waitFor(() => expect(readable(api)).toEqual(["mail"]), { timeout: unaffectedMs, interval: 5 });
+  await mayRead(api, ["mail"], unaffectedMs);
   api.put(paths.routes, object(gatewayApi, "HTTPRoute", "dora", "late", { parentRefs }));
   const late = `${paths.routes} dora/late`;
   await vi.waitFor(() => expect(api.written).toContain(late), { timeout: unaffectedMs, interval: 5 });
@@ -155,22 +166,16 @@ test("what is withdrawn, and statuses, do not wait for writes in another namespa
 }, 180_000);
 
 test("what is withdrawn does not wait for writes in many namespaces that take long", async () => {
-  const api = await startObjectApiServer();
-  for (const name of ["mail", "chat"]) {
-    use(api, name);
-    api.put(paths.grants, grantTo(name));
-  }
-  api.put(paths.gateways, gateway);
-  api.put(paths.classes, gatewayClass);
+  const api = await startWithGrants();
   const held = api.hold(paths.routes);
   await control(api);
-  await vi.waitFor(() => expect(readable(api)).toEqual(["chat", "mail"]), { timeout: readyMs, interval: 5 });
+  await mayRead(api, ["chat", "mail"]);
   for (let index = 0; index < count; index++) {
     api.put(paths.routes, object(gatewayApi, "HTTPRoute", `n${index % 40}`, `r${index}`, { parentRefs }));
   }
   await vi.waitFor(() => expect(held.waiting).toBeGreaterThan(64), { timeout: readyMs, interval: 5 });
   api.remove(paths.grants, grantTo("chat"));
-  await vi.waitFor(() => expect(readable(api)).toEqual(["mail"]), { timeout: unaffectedMs, interval: 5 });
+  await mayRead(api, ["mail"], unaffectedMs);
 }, 180_000);
 
 test("the objects of a Gateway do not wait for those of others whose writes take long", async () => {
@@ -195,11 +200,11 @@ test("a right whose withdrawal fails is withdrawn later, also without another ch
   api.put(paths.gateways, gateway);
   api.put(paths.classes, gatewayClass);
   await control(api);
-  await vi.waitFor(() => expect(readable(api)).toEqual(["mail"]), { timeout: readyMs, interval: 5 });
+  await mayRead(api, ["mail"]);
   const failing = api.failWrites(paths.roles);
   api.remove(paths.grants, grantTo("mail"));
   // The first passes follow from the grant and from the statuses that it changes.
   await vi.waitFor(() => expect(failing.rejected).toBeGreaterThan(4), { timeout: readyMs, interval: 5 });
   failing.permit();
-  await vi.waitFor(() => expect(readable(api)).toEqual([]), { timeout: readyMs, interval: 5 });
+  await mayRead(api, []);
 }, 180_000);

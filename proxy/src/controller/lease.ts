@@ -63,7 +63,7 @@ export class LeaderElection {
     this.#options = options;
   }
 
-  /** A process that was paused may not have run its timers yet when it continues. */
+  /** Whether this replica leads, by the clock: a process that was paused continues before its timers run. */
   get isLeader(): boolean {
     return this.#renewedMs !== undefined && this.#options.clock.monotonicMs() - this.#renewedMs < renewDeadlineMs;
   }

@@ -13,9 +13,9 @@ const waitMs = 1_000;
 const maxOfNamespace = 4;
 
 /**
- * Unfinished writes of all namespaces. Beyond them, a namespace has one: neither must a tenant with many namespaces
- * delay others, nor an API server that is slow for all get more and more requests. Eight callers that wait for a second
- * each, and the time limit of requests, bound the sum.
+ * Unfinished writes of all namespaces. Beyond them, each namespace has one, so that a tenant with many namespaces does
+ * not delay others, and an API server that is slow for all does not get more and more requests. Eight callers that wait
+ * for a second each, and the time limit of requests, bound the sum.
  */
 const manyOfAll = 64;
 

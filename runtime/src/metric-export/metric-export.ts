@@ -4,6 +4,7 @@
  */
 import { openSender } from "../otlp/open-sender.ts";
 import { errorMessage } from "../text/thrown-value.ts";
+import { isSettledWithin } from "../timing/settled-within.ts";
 import type { Clock, Timer } from "../timing/clock.ts";
 import type { MetricFamily } from "../metrics/metric-families.ts";
 import { ExportedSeries } from "./exported-series.ts";
@@ -62,10 +63,11 @@ export class MetricExport {
     this.#isClosed = true;
     this.#timer?.cancel();
     const { clock } = this.#options;
-    const { promise: timeout, resolve } = Promise.withResolvers<undefined>();
-    const timer = clock.setTimer(timeoutMs, () => resolve(undefined));
-    await Promise.race([this.#current.then(() => this.#export()), timeout]);
-    timer.cancel();
+    await isSettledWithin(
+      this.#current.then(() => this.#export()),
+      clock,
+      timeoutMs,
+    );
     this.#sender.close();
   }
 

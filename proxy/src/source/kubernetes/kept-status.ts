@@ -17,7 +17,7 @@ const fields: ReadonlySet<string> = new Set([
  * them.
  */
 const maxTextLength = 8_193;
-/** Levels of lists and maps within a field. What is deeper is left out, and the controller writes fewer. */
+/** Levels of lists and maps within a field. Deeper ones are left out. A status of the controller has fewer levels. */
 const maxDepth = 16;
 /** Beyond this length as JSON, a status counts as one that is to be written. */
 const maxLength = 131_072;

@@ -106,7 +106,7 @@ export async function sourcing(
     if (last === undefined) throw new Error("nothing was published");
     return last;
   };
-  return { source, connection, clock, published, selections, responses, lists, watches, quieten, send, publishedTimes };
+  return { source, clock, published, selections, responses, lists, watches, quieten, send, publishedTimes };
 }
 
 let version = 1;
