@@ -16,6 +16,7 @@ import { readBoot } from "@gatewayproxy/runtime/boot-time";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { type MetricTable, SeriesBound } from "@gatewayproxy/runtime/metrics";
 import { familiesOf, type HistogramKind, type MetricFamily } from "@gatewayproxy/runtime/metric-families";
+import { localPortCount } from "@gatewayproxy/runtime/local-ports";
 import { openFileLimit } from "@gatewayproxy/runtime/open-files";
 import { metricsPage } from "@gatewayproxy/runtime/metrics-page";
 import { watchProcess } from "@gatewayproxy/runtime/process-metrics";
@@ -527,7 +528,7 @@ type SharedMemory = Pick<WorkerPoolStart, "counters" | "bodies" | "bodyMemoryByt
 /** Returns what every worker starts with. */
 function workerStart(options: ProxyOptions, memory: SharedMemory): WorkerPoolStart {
   const { settings } = options;
-  const sockets = socketPlan(openFileLimit(), settings.workers);
+  const sockets = socketPlan({ openFiles: openFileLimit(), localPorts: localPortCount() }, settings.workers);
   return {
     ...memory,
     clientMemory: {
@@ -583,6 +584,7 @@ function upstreamSettings(settings: ProxySettings, sockets: SocketPlan): Upstrea
     maxConnections: Math.min(settings.maxConnectionsPerEndpoint, sockets.toEndpoint),
     maxTunnels: Math.min(settings.maxTunnelsPerEndpoint, sockets.tunnelsToEndpoint),
     maxSockets: sockets.toEndpoints,
+    maxKeptPorts: sockets.keptPorts,
     maxRequests: settings.maxRequestsPerBackend,
     maxWaiting: settings.maxWaitingPerBackend,
     maxWaitMs: settings.maxWaitForConnection,

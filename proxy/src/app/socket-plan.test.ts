@@ -9,8 +9,19 @@ test.each([
   [undefined, 4, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY],
 ])(
   "of %s open files, each of %i workers has %i connections, %i to endpoints, and %i of each other kind",
-  (files, workers, connections, toEndpoints, other) => {
+  (openFiles, workers, connections, toEndpoints, other) => {
     const plan = { connections, toEndpoints, sessions: other, toEndpoint: other, tunnelsToEndpoint: other };
-    expect(socketPlan(files, workers)).toEqual(plan);
+    expect(socketPlan({ openFiles, localPorts: 28_232 }, workers)).toMatchObject(plan);
+  },
+);
+
+test.each([
+  [28_232, 1, 21_174],
+  [28_232, 4, 5_293],
+  [1, 4, 1],
+])(
+  "of %i local ports, closed connections of each of %i workers may keep %i towards an endpoint",
+  (localPorts, workers, keptPorts) => {
+    expect(socketPlan({ openFiles: undefined, localPorts }, workers)).toMatchObject({ keptPorts });
   },
 );

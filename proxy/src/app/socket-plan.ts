@@ -1,7 +1,7 @@
 /**
- * Divides the limit of open files of a process among the sockets that clients cause it to open. Five of 32 parts are
- * left for the servers of operators, for calls of services, and for files. Without this, the sockets of one client
- * could be all that the process has.
+ * Divides the limit of open files of a process, and the local ports of its host, among the sockets that clients cause
+ * it to open. Five of 32 parts of the files are left for the servers of operators, for calls of services, and for
+ * files. Without this, the sockets of one client could be all that the process has.
  */
 
 /** The most sockets of each worker. Infinity: without a limit. */
@@ -16,14 +16,28 @@ export interface SocketPlan {
   readonly toEndpoint: number;
   /** Of tunnels to one endpoint. */
   readonly tunnelsToEndpoint: number;
+  /** The local ports towards one endpoint that closed connections may keep. */
+  readonly keptPorts: number;
+}
+
+/** What the process has. */
+export interface ProcessSockets {
+  /** The limit of open files; undefined: none. */
+  readonly openFiles: number | undefined;
+  /** The number of local ports from which the system chooses. */
+  readonly localPorts: number;
 }
 
 const connectionPart = 1 / 2;
 const endpointsPart = 7 / 32;
 const otherPart = 1 / 8;
+const keptPortsPart = 3 / 4;
 
-/** @param openFiles of the process; undefined for no limit. */
-export function socketPlan(openFiles = Number.POSITIVE_INFINITY, workers = 1): SocketPlan {
+/** @returns the sockets of each worker. */
+export function socketPlan(
+  { openFiles = Number.POSITIVE_INFINITY, localPorts }: ProcessSockets,
+  workers: number,
+): SocketPlan {
   const share = (part: number): number => Math.max(1, Math.floor((openFiles * part) / workers));
   const other = share(otherPart);
   return {
@@ -32,5 +46,6 @@ export function socketPlan(openFiles = Number.POSITIVE_INFINITY, workers = 1): S
     toEndpoints: share(endpointsPart),
     toEndpoint: other,
     tunnelsToEndpoint: other,
+    keptPorts: Math.max(1, Math.floor((localPorts * keptPortsPart) / workers)),
   };
 }

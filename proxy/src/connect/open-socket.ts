@@ -5,6 +5,7 @@ import { readsOf, type ReceiveBytes } from "@gatewayproxy/http/socket-reads";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { UpstreamTls } from "../ir/snapshot.ts";
 import { clientTls } from "./client-tls.ts";
+import { countHalfClosed, EndpointSocket, type LocalPort } from "./endpoint-socket.ts";
 import { findForbidden, guardedLookup } from "./guarded-lookup.ts";
 
 /** Where to connect to, and how. */
@@ -24,6 +25,8 @@ export interface SocketTarget {
   readonly session?: Buffer | undefined;
   /** Absent: bytes are received as events of the socket. */
   readonly receive?: ReceiveBytes | undefined;
+  /** Absent: clients do not cause the connection, so that its port is not counted. */
+  readonly localPort?: LocalPort | undefined;
 }
 
 /** The delay of the first probe of an idle connection. */
@@ -37,7 +40,7 @@ const tcpKeepAliveMs = 60_000;
  * @throws `Error` if the host is neither a name nor an address, or OpenSSL rejects the TLS settings.
  */
 export function openSocket(target: SocketTarget, onConnect: (protocol: string | undefined) => void): Socket {
-  const { port, tls, protocol, addresses, session, receive, allowHalfOpen = false } = target;
+  const { port, tls, protocol, addresses, session, receive, allowHalfOpen = false, localPort } = target;
   const host = canonicalHost(target.host);
   const forbidden = findForbidden(addresses, host, port);
   if (forbidden !== undefined) return new Socket().destroy(forbidden);
@@ -52,12 +55,14 @@ export function openSocket(target: SocketTarget, onConnect: (protocol: string | 
     ...(receive !== undefined && { onread: readsOf(receive, tls !== undefined) }),
   };
   if (tls === undefined) {
-    const socket = connectTcp(address);
+    const socket =
+      localPort === undefined ? connectTcp(address) : new EndpointSocket(address, localPort).connect(address);
     socket.once("connect", () => onConnect(undefined));
     return socket;
   }
   const offered = protocol === undefined ? {} : { ALPNProtocols: [protocol] };
   const socket = connectTls({ ...address, ...clientTls(target.host, tls), ...offered, session });
+  if (localPort !== undefined) countHalfClosed(socket, localPort);
   socket.once("secureConnect", () => onConnect(socket.alpnProtocol || undefined));
   return socket;
 }

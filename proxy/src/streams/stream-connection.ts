@@ -3,6 +3,7 @@
  * listener does, is connected to an endpoint, and relays until both sides are closed.
  */
 import type { Socket } from "node:net";
+import { networkOf } from "@gatewayproxy/runtime/ip-address";
 import type { HeldStream } from "../listen/client-connections.ts";
 import type { AcceptedStream, SecuredStream } from "../listen/stream-receiver.ts";
 import { closeWithAlert, type TlsAlert } from "../listen/tls-alert.ts";
@@ -164,6 +165,10 @@ export class StreamConnection implements HeldStream, SecuredStream {
     return this.#bytes.report();
   }
 
+  get #network(): string {
+    return networkOf(this.record.sourceAddress, this.#services.ipv6PrefixLength);
+  }
+
   #pickBackend(): void {
     const target = this.#place.route?.pick();
     if (target?.kind !== "backend") {
@@ -189,6 +194,7 @@ export class StreamConnection implements HeldStream, SecuredStream {
     this.record.attempts++;
     this.#opening = pool.openStream(
       {
+        client: this.#network,
         onConnecting: (socket) => {
           const { host: address, port } = pool.endpoint;
           this.#guard(() => this.#services.ownSockets.addConnection(socket, { address, port }));

@@ -8,6 +8,7 @@
 import type { Timer } from "@gatewayproxy/runtime/clock";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend, BackendKey } from "../ir/snapshot.ts";
+import { LocalPorts } from "../connect/local-ports.ts";
 import { BackendHandle, type BackendOptions } from "./backend-handle.ts";
 import { ConnectionSweeper } from "./connection-sweeper.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
@@ -33,11 +34,14 @@ export class Backends {
   #removed = new Set<BackendHandle>();
   readonly #upkeep: Timer;
 
-  constructor(options: Omit<BackendOptions, "sweeper" | "nameBudget" | "waitingCalls" | "sockets">) {
+  constructor(options: Omit<BackendOptions, "sweeper" | "nameBudget" | "waitingCalls" | "sockets" | "localPorts">) {
     const sweeper = new ConnectionSweeper(options.clock);
     const sockets = new EndpointSockets(options.maxSockets);
-    this.#options = { ...options, sweeper, sockets, nameBudget: new NameBudget(), waitingCalls: { waiting: 0 } };
+    const localPorts = new LocalPorts(options.clock, options.maxKeptPorts);
+    const waitingCalls = { waiting: 0 };
+    this.#options = { ...options, sweeper, sockets, localPorts, nameBudget: new NameBudget(), waitingCalls };
     this.#upkeep = options.clock.every(idleLookMs, () => {
+      localPorts.sweep();
       for (const { handle } of this.#held.values()) handle.closeIdle();
     });
   }

@@ -2,6 +2,7 @@
 import { isIP } from "node:net";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { LocalPorts } from "../connect/local-ports.ts";
 import type { Endpoint, UpstreamTls } from "../ir/snapshot.ts";
 import type { ClientExchange, ClientExchangeEvents, ClientRequest } from "@gatewayproxy/http/ports";
 import type { ConnectionSweeper } from "./connection-sweeper.ts";
@@ -32,6 +33,8 @@ export interface ConnectionOptions extends ConnectionTimeouts {
   readonly sweeper: ConnectionSweeper;
   /** Checks every address before a connection. */
   readonly addresses: AddressGuard;
+  /** Counts the ports of connections to endpoints; absent: clients do not cause them. */
+  readonly localPorts?: LocalPorts;
 }
 
 /** A call of a connection. */

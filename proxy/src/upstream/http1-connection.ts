@@ -35,6 +35,8 @@ export class Http1Connection implements Connection, ClientExchange, SocketOwner 
   readonly calls = new Set<ConnectionCall>();
   isFree = false;
   isUnused = false;
+  /** As `SocketOwner.client`. */
+  client: string | undefined;
 
   constructor(target: ConnectionTarget, options: ConnectionOptions, sessions: SessionStore, owner: ConnectionOwner) {
     this.#target = target;
@@ -48,6 +50,7 @@ export class Http1Connection implements Connection, ClientExchange, SocketOwner 
   }
 
   send(request: ClientRequest, idleTimeoutMs: number, call: ConnectionCall): void {
+    this.client = call.client;
     if (this.#wire !== undefined) {
       this.#start(this.#wire, { request, idleTimeoutMs, call });
       return;

@@ -2,13 +2,16 @@
 import type { Socket } from "node:net";
 import type { Timer } from "@gatewayproxy/runtime/clock";
 import { openSocket } from "../connect/open-socket.ts";
-import type { ConnectionOptions, ConnectionTarget, SessionStore } from "./connection.ts";
+import type { PortUse } from "../connect/local-ports.ts";
+import { addressOf, type ConnectionOptions, type ConnectionTarget, type SessionStore } from "./connection.ts";
 
 /**
  * Receives the result of an attempt to connect. At most one of `onConnect` and `onConnectError` is called, and not
  * within `OpeningSocket.open`.
  */
 export interface SocketOwner {
+  /** The client for which the socket is used, or was last; undefined for the proxy itself, and for several. */
+  readonly client?: string | undefined;
   /** Called with a socket that has a local address and port, before it is connected. Absent: it is not needed. */
   onConnecting?(socket: Socket): void;
   /** @param protocol that the endpoint has selected in the TLS handshake; undefined if it has selected none. */
@@ -49,23 +52,25 @@ export class OpeningSocket {
   }
 
   #open(
-    { endpoint: { host, port }, tls, protocol }: ConnectionTarget,
-    { addresses, clock, connectTimeoutMs }: ConnectionOptions,
+    { endpoint, tls, protocol }: ConnectionTarget,
+    { addresses, clock, connectTimeoutMs, localPorts }: ConnectionOptions,
     sessions: SessionStore,
   ): void {
     const { session } = sessions;
+    const owner = this.#owner;
     try {
       const isStream = protocol === "tcp";
       const offered = protocol === "h2" ? protocol : "http/1.1";
       const target = {
-        ...{ host, port, tls, addresses, session, allowHalfOpen: isStream },
+        ...{ host: endpoint.host, port: endpoint.port, tls, addresses, session, allowHalfOpen: isStream },
         protocol: isStream ? undefined : offered,
-        receive: this.#owner.receive?.bind(this.#owner),
+        receive: owner.receive?.bind(owner),
+        localPort: localPorts && { ports: localPorts, use: new PortOfOwner(addressOf(endpoint), owner) },
       } as const;
       const socket = openSocket(target, (selected) => this.#onConnect(socket, selected));
       this.#socket = socket.on("error", this.#onError).once("close", this.#onClose);
       // The socket begins to connect in the next tick.
-      if (this.#owner.onConnecting !== undefined) process.nextTick(() => this.#onConnecting(socket));
+      if (owner.onConnecting !== undefined) process.nextTick(() => this.#onConnecting(socket));
       if (tls !== undefined) socket.on("session", (next: Buffer) => (sessions.session = next));
     } catch (error) {
       // TLS settings that Node rejects fail only the calls with them.
@@ -100,5 +105,20 @@ export class OpeningSocket {
   #end(): void {
     this.#isOver = true;
     this.#timer?.cancel();
+  }
+}
+
+/** The use of a socket by its owner. */
+class PortOfOwner implements PortUse {
+  readonly address: string;
+  readonly #owner: SocketOwner;
+
+  constructor(address: string, owner: SocketOwner) {
+    this.address = address;
+    this.#owner = owner;
+  }
+
+  get client(): string | undefined {
+    return this.#owner.client;
   }
 }

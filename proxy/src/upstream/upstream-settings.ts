@@ -10,6 +10,8 @@ export interface UpstreamSettings {
   readonly maxTunnels?: number;
   /** Maximum number of connections to all endpoints together, tunnels included. Default: no maximum. */
   readonly maxSockets?: number;
+  /** The most local ports of closed connections that are kept for an endpoint. Default: no maximum. */
+  readonly maxKeptPorts?: number;
   /** Maximum number of calls to a backend, including pending ones. */
   readonly maxRequests: number;
   /** Maximum number of calls to a backend that wait for a connection. */
