@@ -12,6 +12,7 @@ import { memoised, sameList } from "@gatewayproxy/runtime/memoised";
 import type { ApiKeys, Authentication, TokenIssuer } from "../ir/authentication.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
 import type { LocalLimit } from "../ir/limit.ts";
+import { pagesOfRoutes } from "../ir/route-pages.ts";
 import type { DeniedResponse } from "../ir/limit-response.ts";
 import type {
   Backend,
@@ -224,7 +225,6 @@ function textPart(text: string): Part {
   return part;
 }
 
-const pagesOfRoutes = pagesBy<Route>(({ key }) => key);
 const pagesOfBackends = pagesBy<Backend>(({ key }) => key);
 const listOf = memoised((backends: Snapshot["backends"]): readonly Backend[] => Object.values(backends));
 

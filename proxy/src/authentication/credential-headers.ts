@@ -1,6 +1,8 @@
 /** The header fields with the credentials of clients, which the logs, traces and dumps of a thread do not show. */
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { ApiKeySource, Authentication } from "../ir/authentication.ts";
-import type { Snapshot } from "../ir/snapshot.ts";
+import { pagesOfRoutes } from "../ir/route-pages.ts";
+import type { Route, Snapshot } from "../ir/snapshot.ts";
 import { bearerField } from "./credentials.ts";
 
 /** The fields of which a policy reads credentials. */
@@ -10,16 +12,12 @@ export function fieldsOf({ issuers, apiKeys }: Authentication): readonly ApiKeyS
 
 /** Returns every authentication of a snapshot. One that several rules share is listed several times. */
 export function authenticationsOf({ binds }: Snapshot): readonly Authentication[] {
-  const all: Authentication[] = [];
-  for (const { listeners } of binds) {
-    for (const { routes } of listeners) {
-      for (const { rules } of routes) {
-        for (const { authentication } of rules) if (authentication !== undefined) all.push(...authentication);
-      }
-    }
-  }
-  return all;
+  return binds.flatMap(({ listeners }) => listeners.flatMap(({ routes }) => pagesOfRoutes(routes).flatMap(ofPage)));
 }
+
+const ofPage = memoised((routes: readonly Route[]): readonly Authentication[] =>
+  routes.flatMap(({ rules }) => rules.flatMap(({ authentication }) => authentication ?? [])),
+);
 
 /** Returns the names of the header fields from which credentials are read, each once. */
 export function credentialHeadersOf(all: readonly Authentication[]): ReadonlySet<string> {

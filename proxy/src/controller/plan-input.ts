@@ -4,7 +4,7 @@
  * (ADR 61). Pure.
  */
 import { isDeepStrictEqual } from "node:util";
-import { differenceBetween, type ListChange } from "@gatewayproxy/runtime/lists";
+import { commonEnds, differenceBetween, type ListChange } from "@gatewayproxy/runtime/lists";
 import { hasSameItems, sameList } from "@gatewayproxy/runtime/memoised";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Steps } from "@gatewayproxy/runtime/steps";
@@ -49,7 +49,7 @@ export class PlanInputs {
       const planned = last.input.resources[kind];
       const isChanged = current[kind] !== last.from[kind];
       if (isChanged) yield* this.#keepVersions(differenceBetween<Resource>(last.from[kind], current[kind]));
-      const versions = isChanged ? current[kind].map((object) => this.#plannedVersion(object)) : planned;
+      const versions = isChanged ? this.#versionsOf(current[kind], last.from[kind], planned) : planned;
       lists.push([kind, hasSameItems(planned, versions) ? planned : sameList(versions)]);
     }
     // Each list has the objects of its kind.
@@ -64,6 +64,20 @@ export class PlanInputs {
       if (version !== undefined && isSameExceptStatus(version, object)) this.#planned.set(object, version);
       yield;
     }
+  }
+
+  /**
+   * Returns the versions of a list from those of the last one. To look them up takes much longer than to compare the
+   * lists, which are the same at both ends.
+   */
+  #versionsOf(
+    current: readonly Resource[],
+    before: readonly Resource[],
+    planned: readonly Resource[],
+  ): readonly Resource[] {
+    const { start, end } = commonEnds(before, current);
+    const changed = current.slice(start, current.length - end).map((object) => this.#plannedVersion(object));
+    return [...planned.slice(0, start), ...changed, ...planned.slice(planned.length - end)];
   }
 
   #plannedVersion(object: Resource): Resource {

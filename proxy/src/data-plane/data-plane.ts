@@ -7,6 +7,7 @@ import { OutputMeans } from "../pipeline/output-means.ts";
 import type { Task } from "@gatewayproxy/admin-api/tasks";
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { type Logger, silentLogger } from "@gatewayproxy/runtime/log";
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import { renderSocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { runInSlices } from "@gatewayproxy/runtime/steps";
 import { authenticationsOf } from "../authentication/credential-headers.ts";
@@ -15,7 +16,8 @@ import type { FetchOutcome } from "../authentication/remote-key-set.ts";
 import { defaultIpv6PrefixLength } from "../cel/variables.ts";
 import type { KeySetState } from "../ir/key-set-state.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
-import type { BackendKey, Bind, RouteRule, Snapshot } from "../ir/snapshot.ts";
+import { pagesOfRoutes } from "../ir/route-pages.ts";
+import type { BackendKey, Bind, Route, Snapshot } from "../ir/snapshot.ts";
 import type { CounterTable } from "../policy/ratelimit/counter-table.ts";
 import type { Denial } from "../policy/ratelimit/denial.ts";
 import { GlobalLimiter, type ServiceNews } from "../policy/ratelimit/global/global-limiter.ts";
@@ -326,7 +328,7 @@ export class DataPlane {
         this.#pipelines.of(gateway, route, rule, backends, () =>
           pipelineOf(compileRule(shared, limits, gateway, route, rule)),
         ),
-      keeps: (route) => this.#pipelines.areKept(route, backends),
+      keeps: (routes) => this.#pipelines.areKept(routes, backends),
     });
     for (const bind of snapshot.binds) {
       const open = this.#binds.get(bindName(bind));
@@ -591,20 +593,15 @@ function begin(exchange: Exchange, selection: RouteSelection): void {
 }
 
 /** Returns every global limit of a snapshot. One that several rules share is listed several times. */
-function globalLimitsOf(snapshot: Snapshot): readonly GlobalLimit[] {
-  return Array.from(rulesOf(snapshot), ({ globalLimits }) => globalLimits ?? []).flat();
+function globalLimitsOf({ binds }: Snapshot): readonly GlobalLimit[] {
+  return binds.flatMap(({ listeners }) =>
+    listeners.flatMap(({ routes }) => pagesOfRoutes(routes).flatMap(globalLimitsOfPage)),
+  );
 }
 
-/** Yields the rules of a snapshot that have a global limit. */
-function* rulesOf({ binds }: Snapshot): Generator<RouteRule> {
-  for (const { listeners } of binds) {
-    for (const { routes } of listeners) {
-      for (const { rules } of routes) {
-        for (const rule of rules) if (rule.globalLimits !== undefined) yield rule;
-      }
-    }
-  }
-}
+const globalLimitsOfPage = memoised((routes: readonly Route[]): readonly GlobalLimit[] =>
+  routes.flatMap(({ rules }) => rules.flatMap(({ globalLimits }) => globalLimits ?? [])),
+);
 
 /** The parts of a bind that identify it. */
 export interface BindAddress {

@@ -8,6 +8,7 @@ import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Filter } from "./filter.ts";
 import type { GlobalLimit } from "./global-limit.ts";
 import type { LocalLimit } from "./limit.ts";
+import { pagesOfRoutes } from "./route-pages.ts";
 import type {
   Backend,
   BackendKey,
@@ -36,6 +37,8 @@ const soundLimits = new WeakSet<LocalLimit | GlobalLimit>();
 const soundRouteLists = new WeakSet<readonly Route[]>();
 /** Rules without another violation, with the keys of all backends to which they refer. */
 const soundRules = new WeakMap<Route["rules"], readonly BackendKey[]>();
+/** Pages of routes without a violation, with the keys of the backends of the snapshot. */
+const soundPages = new WeakMap<readonly Route[], ReadonlySet<string>>();
 
 /**
  * Asserts the invariants. A step for each listener, and for some backends.
@@ -55,7 +58,7 @@ export function* assertSnapshot({ binds, backends }: Pick<Snapshot, "binds" | "b
 
 /** Returns the keys of backends, after it has asserted that they are sound. */
 const soundKeys = memoisedInSteps(function* (backends: Snapshot["backends"]): Steps<ReadonlySet<string>> {
-  const keys = new Set(Object.keys(backends));
+  const keys = keySetOf(Object.keys(backends));
   let count = 0;
   for (const key of keys) {
     const backend = backends[key];
@@ -66,6 +69,15 @@ const soundKeys = memoisedInSteps(function* (backends: Snapshot["backends"]): St
   }
   return keys;
 });
+
+/** Most changes are of endpoints, and keep the keys. */
+let lastKeys: ReadonlySet<string> = new Set();
+
+/** Returns the last set if it has the same keys. */
+function keySetOf(keys: readonly string[]): ReadonlySet<string> {
+  if (keys.length !== lastKeys.size || !keys.every((key) => lastKeys.has(key))) lastKeys = new Set(keys);
+  return lastKeys;
+}
 
 function* assertBind(
   { port, transport, listeners, streams = [] }: Bind,
@@ -86,10 +98,13 @@ function* assertBind(
   }
   for (const listener of listeners) {
     assertListener(listener);
-    for (const { key, rules } of listener.routes) {
-      const uses = soundRules.get(rules);
-      if (uses?.every((backend) => backends.has(backend)) === true) continue;
-      assertRules(key, rules, backends);
+    for (const page of pagesOfRoutes(listener.routes)) {
+      if (soundPages.get(page) === backends) continue;
+      for (const { key, rules } of page) {
+        const uses = soundRules.get(rules);
+        if (uses?.every((backend) => backends.has(backend)) !== true) assertRules(key, rules, backends);
+      }
+      soundPages.set(page, backends);
     }
     yield;
   }

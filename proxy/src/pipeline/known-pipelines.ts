@@ -20,6 +20,8 @@ interface KnownPipeline {
 /** The pipelines of rules that depend on nothing but themselves and one backend. */
 export class KnownPipelines {
   readonly #known = new WeakMap<RouteRule, KnownPipeline>();
+  /** The handles with which the pipelines of a page of routes were found to be the same. */
+  readonly #kept = new WeakMap<readonly Route[], ReadonlyMap<BackendKey, BackendHandle>>();
 
   /**
    * Returns the pipeline of a rule.
@@ -45,13 +47,19 @@ export class KnownPipelines {
   }
 
   /**
-   * Whether the pipelines of a route that was compiled before, for the same Gateway, are the same with these handles.
+   * Whether the pipelines of a page of routes that were compiled before, for the same Gateway, are the same with these
+   * handles (`Backends.handles`).
    */
-  areKept({ rules }: Route, backends: ReadonlyMap<BackendKey, BackendHandle>): boolean {
-    return rules.every((rule) => {
-      const known = this.#known.get(rule);
-      return known !== undefined && isOf(known, backendOf(rule, backends));
-    });
+  areKept(routes: readonly Route[], backends: ReadonlyMap<BackendKey, BackendHandle>): boolean {
+    if (this.#kept.get(routes) === backends) return true;
+    const areKept = routes.every(({ rules }) => rules.every((rule) => this.#isKept(rule, backends)));
+    if (areKept) this.#kept.set(routes, backends);
+    return areKept;
+  }
+
+  #isKept(rule: RouteRule, backends: ReadonlyMap<BackendKey, BackendHandle>): boolean {
+    const known = this.#known.get(rule);
+    return known !== undefined && isOf(known, backendOf(rule, backends));
   }
 }
 

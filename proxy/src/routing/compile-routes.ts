@@ -11,6 +11,7 @@
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { runToEnd, runInSlices, type Steps, type SliceOptions } from "@gatewayproxy/runtime/steps";
 import type { Match } from "../ir/match.ts";
+import { pagesOfRoutes } from "../ir/route-pages.ts";
 import type { Bind, Listener, ObjectName, Route, RouteRule } from "../ir/snapshot.ts";
 import { WorkBudget } from "../regex/work-budget.ts";
 import { HostTable } from "./host-table.ts";
@@ -57,8 +58,8 @@ export type CompileRule<T> = (gateway: ObjectName, route: Route, rule: RouteRule
 /** Compiles the rules of one snapshot. */
 export interface RuleCompiler<T> {
   readonly compile: CompileRule<T>;
-  /** Whether the values of the rules of an unchanged route are still those of the last snapshot; absent: of none. */
-  readonly keeps?: (route: Route) => boolean;
+  /** Whether the values of the rules of unchanged routes are still those of the last snapshot; absent: of none. */
+  readonly keeps?: (routes: readonly Route[]) => boolean;
 }
 
 /**
@@ -202,16 +203,27 @@ class ListenerCompiler<T> {
     const before = this.#before.get(key);
     const placeBefore = placesBefore(before?.routes ?? [], routes);
     const compiled: (readonly T[])[] = [];
-    for (const [at, route] of routes.entries()) {
-      const last = before?.compiled[placeBefore(at) ?? -1];
-      if (last !== undefined && this.#rules.keeps?.(route) === true) {
-        compiled.push(last);
-        if (this.#pace.endsStep(workPerKept)) yield;
+    for (const page of pagesOfRoutes(routes)) {
+      const last = before && keptValues(before, page, placeBefore(compiled.length));
+      if (last !== undefined && this.#rules.keeps?.(page) === true) {
+        for (const values of last) compiled.push(values);
+        if (this.#pace.endsStep(workPerKept * page.length)) yield;
       } else {
-        compiled.push(yield* this.#compileRules(gateway, route));
+        for (const route of page) {
+          compiled.push(
+            yield* this.#compileOrKeep(gateway, route, before?.compiled[placeBefore(compiled.length) ?? -1]),
+          );
+        }
       }
     }
     return { routes, compiled, places: yield* this.#placesOf(routes, before) };
+  }
+
+  /** @param last the values of the route in the last snapshot; undefined if it had none. */
+  *#compileOrKeep(gateway: ObjectName, route: Route, last: readonly T[] | undefined): Steps<readonly T[]> {
+    return last !== undefined && this.#rules.keeps?.([route]) === true
+      ? last
+      : yield* this.#compileRules(gateway, route);
   }
 
   *#placesOf(routes: readonly Route[], before: ServedRoutes<T> | undefined): Steps<ServedRoutes<T>["places"]> {
@@ -240,6 +252,17 @@ class ListenerCompiler<T> {
     ofGateway.set(route.rules, compiled);
     return compiled;
   }
+}
+
+/** Returns the values of a page of routes, if the last snapshot had these routes from a place on. */
+function keptValues<T>(
+  { routes, compiled }: ServedRoutes<T>,
+  page: readonly Route[],
+  place: number | undefined,
+): readonly (readonly T[])[] | undefined {
+  if (place === undefined) return undefined;
+  for (let at = 0; at < page.length; at++) if (routes[place + at] !== page[at]) return undefined;
+  return compiled.slice(place, place + page.length);
 }
 
 /**

@@ -7,7 +7,6 @@
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { changeBetween } from "@gatewayproxy/runtime/lists";
-import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
 import { type RouteKind, routeKinds, streamRouteKinds } from "@gatewayproxy/runtime/route-key";
@@ -21,6 +20,7 @@ import { UnfinishedWrites } from "../kube/unfinished-writes.ts";
 import { inParallel, inTurns, maxPassMs } from "../kube/write-order.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
 import { desiredOwnStatus, type OwnStatus, policyAncestors, routeParents, type SharedList } from "./desired-status.ts";
+import { DueRoutes } from "./due-routes.ts";
 import { noStatus, policyEntries, routeEntries, sharedPatch, type SharedStatus } from "./shared-status.ts";
 import { type ObjectName, type CurrentObject, WrittenStatuses } from "./written-statuses.ts";
 
@@ -89,6 +89,7 @@ export type CurrentObjects = Readonly<Record<keyof typeof types, readonly Curren
 export class StatusWriter {
   readonly #options: StatusWriterOptions;
   readonly #written: WrittenStatuses;
+  readonly #dueRoutes = new DueRoutes();
   /** Uids of orphans whose conditions of this controller are removed, by key. */
   readonly #withdrawn = new Map<string, string | undefined>();
   /** Objects whose status this process has compared as its own, by key. */
@@ -166,21 +167,39 @@ export class StatusWriter {
       tasks.push(...compare());
       yield;
     }
-    const shared = [
-      ...routeKinds.map((kind) => [kind, routeParents, routeEntries(statuses[routeLists[kind]])] as const),
-      ["BackendTLSPolicy", policyAncestors, policyEntries(backendTlsPolicies)] as const,
-      ["ProxyPolicy", policyAncestors, policyEntries(proxyPolicies)] as const,
-    ];
+    for (const kind of routeKinds) {
+      const desired = statuses[routeLists[kind]];
+      const due = this.#dueRoutes.of(kind, current[kind], desired);
+      const entries = routeEntries(desired);
+      tasks.push(...(yield* this.#sharedTasksOf(kind, routeParents, due, entries)));
+      this.#dueRoutes.settle(
+        kind,
+        due.filter((route) => this.#upToDate.get(route) !== statusIn(entries, route)),
+      );
+    }
+    for (const [kind, entries] of [
+      ["BackendTLSPolicy", policyEntries(backendTlsPolicies)] as const,
+      ["ProxyPolicy", policyEntries(proxyPolicies)] as const,
+    ]) {
+      tasks.push(...(yield* this.#sharedTasksOf(kind, policyAncestors, current[kind], entries)));
+    }
+    return tasks;
+  }
+
+  *#sharedTasksOf(
+    kind: RouteKind | "BackendTLSPolicy" | "ProxyPolicy",
+    list: SharedList,
+    objects: readonly CurrentObject[],
+    entries: ReadonlyMap<string, SharedStatus>,
+  ): Steps<readonly Task[]> {
+    const tasks: Task[] = [];
     const now = this.#now();
-    for (const [kind, list, entries] of shared) {
-      for (const [at, resource] of current[kind].entries()) {
-        // Includes objects with an entry of this controller to be removed.
-        const status = entries.get(nameOf(resource)) ?? noStatus;
-        // Most statuses have not changed since the last pass.
-        const isKnown = this.#upToDate.get(resource) === status;
-        if (!isKnown) tasks.push(...this.#sharedTasks(kind, list, resource, status, now));
-        if (!isKnown || at % knownPerStep === 0) yield;
-      }
+    for (const [at, resource] of objects.entries()) {
+      const status = statusIn(entries, resource);
+      // Most statuses have not changed since the last pass.
+      const isKnown = this.#upToDate.get(resource) === status;
+      if (!isKnown) tasks.push(...this.#sharedTasks(kind, list, resource, status, now));
+      if (!isKnown || at % knownPerStep === 0) yield;
     }
     return tasks;
   }
@@ -437,7 +456,10 @@ interface Task {
 /** Compares one object and returns its write, if one is due. */
 type Comparison = () => readonly Task[];
 
-const nameOf = memoised(({ metadata }: CurrentObject) => objectKey(metadata));
+/** Returns the desired status of an object. Without one, an entry of this controller is removed. */
+function statusIn(entries: ReadonlyMap<string, SharedStatus>, { metadata }: CurrentObject): SharedStatus {
+  return entries.get(objectKey(metadata)) ?? noStatus;
+}
 
 function keyOf(kind: string, { metadata }: CurrentObject): string {
   return renderKey(kind, metadata.namespace, metadata.name);

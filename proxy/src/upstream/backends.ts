@@ -55,7 +55,7 @@ export class Backends {
    * Opens new backends and keeps existing ones. Removed backends continue until `closeRemoved`. A step for each
    * backend, which may have a thousand endpoints. Must not be called again before the last step.
    *
-   * @returns the same map if each backend has the handle that it had.
+   * @returns the same map if each backend has the handle that it had, and no Backend has changed.
    */
   *reconcile(backends: Readonly<Record<BackendKey, Backend>>): Steps<ReadonlyMap<BackendKey, BackendHandle>> {
     const all = Object.values(backends);
@@ -70,7 +70,10 @@ export class Backends {
       yield;
     }
     if (!hasSameKeys) return this.#hold(held);
-    const hasSameHandles = Array.from(held).every(([key, own]) => this.#held.get(key) === own);
+    const hasSameHandles = Array.from(held).every(([key, own]) => {
+      // The endpoints of a Service are those of its handle. A Backend has settings, too.
+      return this.#held.get(key) === own && own.handle.backend.kind === "Service";
+    });
     return hasSameHandles ? this.#handles : this.#hold(new Map([...this.#held, ...held]));
   }
 

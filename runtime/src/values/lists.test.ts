@@ -2,7 +2,7 @@
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { changeBetween, groupedBy, joined, pagesBy, sortedBy } from "./lists.ts";
+import { changeBetween, differenceBetween, groupedBy, joined, pagesBy, sortedBy } from "./lists.ts";
 
 interface Item {
   readonly name: string;
@@ -106,4 +106,31 @@ test("the change between two lists has the items of only one of them", () => {
   expect(changeBetween([a, b, c], [a, d, c])).toEqual({ removed: [b], added: [d] });
   expect(changeBetween([a, b, c], [c, b, a])).toEqual({ removed: [], added: [] });
   expect(changeBetween([a, b], [c, d])).toBeUndefined();
+});
+
+test("the difference between lists after any edits has the items of only one of them", () => {
+  const edit = fc.record({
+    kind: fc.constantFrom("remove", "add", "replace", "move", "swap"),
+    at: fc.nat(),
+    to: fc.nat(),
+  });
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 40 }), fc.array(edit, { maxLength: 12 }), (length, edits) => {
+      const before = Array.from({ length }, (_, at) => ({ at }));
+      const after = [...before];
+      for (const [n, { kind, at, to }] of edits.entries()) {
+        const [from, other] = [at % Math.max(1, after.length), to % Math.max(1, after.length)];
+        const item = after[from];
+        if (kind === "add" || item === undefined) after.splice(from, 0, { at: 1_000 + n });
+        else if (kind === "remove") after.splice(from, 1);
+        else if (kind === "replace") after[from] = { at: 1_000 + n };
+        else if (kind === "move") after.splice(other, 0, ...after.splice(from, 1));
+        else [after[from], after[other]] = [after[other] ?? item, item];
+      }
+      const { removed, added } = differenceBetween(before, after);
+      expect(new Set(removed)).toEqual(new Set(before).difference(new Set(after)));
+      expect(new Set(added)).toEqual(new Set(after).difference(new Set(before)));
+      expect([removed.length, added.length]).toEqual([new Set(removed).size, new Set(added).size]);
+    }),
+  );
 });

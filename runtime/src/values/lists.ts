@@ -75,18 +75,58 @@ const maxChanged = 256;
 /** Returns the difference between two lists in which no object occurs twice, whatever their order. */
 export function differenceBetween<Item>(before: readonly Item[], after: readonly Item[]): ListChange<Item> {
   if (before === after) return noChange;
-  const least = Math.min(before.length, after.length);
-  let from = 0;
-  while (from < least && before[from] === after[from]) from++;
-  let [endBefore, endAfter] = [before.length, after.length];
-  while (endBefore > from && endAfter > from && before[endBefore - 1] === after[endAfter - 1]) {
-    endBefore--;
-    endAfter--;
+  const { start, end } = commonEnds(before, after);
+  return differenceOf(
+    ...withoutCommonItems(before.slice(start, before.length - end), after.slice(start, after.length - end)),
+  );
+}
+
+/** Returns the number of items with which two lists begin alike, and of the further ones with which they end alike. */
+export function commonEnds(
+  a: readonly unknown[],
+  b: readonly unknown[],
+): { readonly start: number; readonly end: number } {
+  const least = Math.min(a.length, b.length);
+  let start = 0;
+  while (start < least && a[start] === b[start]) start++;
+  let end = 0;
+  while (end < least - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++;
+  return { start, end };
+}
+
+/**
+ * Omits items that both lists have in the same order, as far as each difference is one item. To look up an object in a
+ * set takes much longer than to compare two.
+ */
+function withoutCommonItems<Item>(before: readonly Item[], after: readonly Item[]): [Item[], Item[]] {
+  const ofBefore: Item[] = [];
+  const ofAfter: Item[] = [];
+  let [atBefore, atAfter] = [0, 0];
+  while (atBefore < before.length && atAfter < after.length) {
+    const item = before[atBefore] as Item;
+    const other = after[atAfter] as Item;
+    if (item === other) {
+      atBefore++;
+      atAfter++;
+    } else if (before[atBefore + 1] === other) {
+      ofBefore.push(item);
+      atBefore++;
+    } else if (after[atAfter + 1] === item) {
+      ofAfter.push(other);
+      atAfter++;
+    } else {
+      ofBefore.push(item);
+      ofAfter.push(other);
+      atBefore++;
+      atAfter++;
+    }
   }
-  const ofBefore = before.slice(from, endBefore);
-  const ofAfter = after.slice(from, endAfter);
-  const known = new Set(ofBefore);
-  const added = ofAfter.filter((item) => !known.delete(item));
+  return [ofBefore.concat(before.slice(atBefore)), ofAfter.concat(after.slice(atAfter))];
+}
+
+function differenceOf<Item>(before: readonly Item[], after: readonly Item[]): ListChange<Item> {
+  const known = new Set(before);
+  const added = after.filter((item) => !known.delete(item));
   return { removed: [...known], added };
 }
 
@@ -129,7 +169,7 @@ function derivedInSteps<Item extends object, Value>(
   const known = new WeakMap<Item, KnownLists<Item, Value>>();
   const ofEmpty = runToEnd(compute([]));
   const follow = function* (items: readonly Item[], lists: KnownLists<Item, Value>): Steps<Value> {
-    for (const each of lists) {
+    for (const each of nearestFirst(lists, items)) {
       const change = changeBetween(each.items, items);
       if (change === undefined) continue;
       const isSame = change.removed.length + change.added.length === 0;
@@ -155,13 +195,28 @@ export function sortedBy<Item extends object>(
 ): (items: readonly Item[]) => readonly Item[] {
   return derived<Item, readonly Item[]>(
     (items) => items.toSorted(compare),
-    (before, { removed, added }) => {
-      const left = new Set(removed);
-      const sorted = before.filter((item) => !left.has(item));
-      for (const item of added) sorted.splice(placeOf(item, sorted, compare), 0, item);
-      return sorted;
-    },
+    (before, change) => sortedAfter(before, change, compare),
   );
+}
+
+/** Returns a sorted list without the removed items, and with the added ones in their places. */
+function sortedAfter<Item>(
+  before: readonly Item[],
+  { removed, added }: ListChange<Item>,
+  compare: (a: Item, b: Item) => number,
+): readonly Item[] {
+  const sorted = without(before, removed);
+  for (const item of added) sorted.splice(placeOf(item, sorted, compare), 0, item);
+  return sorted;
+}
+
+/** To look up an object in a set takes as long as some ten comparisons. */
+const maxCompared = 8;
+
+function without<Item>(items: readonly Item[], removed: readonly Item[]): Item[] {
+  if (removed.length <= maxCompared) return items.filter((item) => !removed.includes(item));
+  const left = new Set(removed);
+  return items.filter((item) => !left.has(item));
 }
 
 /** Returns the index in a sorted list before which an item belongs. */
@@ -174,6 +229,21 @@ function placeOf<Item>(item: Item, sorted: readonly Item[], compare: (a: Item, b
     else to = middle;
   }
   return from;
+}
+
+/** The lists may have the same objects in several orders, of which one is that of `items`. */
+function nearestFirst<List extends { readonly items: readonly unknown[] }>(
+  lists: readonly List[],
+  items: readonly unknown[],
+): readonly List[] {
+  if (lists.length < 2) return lists;
+  const common = new Map(
+    lists.map((list) => {
+      const { start, end } = commonEnds(list.items, items);
+      return [list, start + end];
+    }),
+  );
+  return lists.toSorted((a, b) => (common.get(b) ?? 0) - (common.get(a) ?? 0));
 }
 
 /** Items to group in a step. */
@@ -211,14 +281,13 @@ export function groupedBy<Item extends object>(
     },
     (before, { removed, added }) => {
       const groups = new Map(before);
-      for (const [key, leaving] of runToEnd(groupsOf(removed))) {
-        const left = new Set(leaving);
-        const group = (groups.get(key) ?? []).filter((item) => !left.has(item));
+      const leaving = runToEnd(groupsOf(removed));
+      const joining = runToEnd(groupsOf(added));
+      for (const key of new Set([...leaving.keys(), ...joining.keys()])) {
+        const change = { removed: leaving.get(key) ?? [], added: joining.get(key) ?? [] };
+        const group = sortedAfter(groups.get(key) ?? [], change, compare);
         if (group.length === 0) groups.delete(key);
-        else groups.set(key, group);
-      }
-      for (const [key, joining] of runToEnd(groupsOf(added))) {
-        groups.set(key, sorted([...(groups.get(key) ?? []), ...joining]));
+        else groups.set(key, sameList(group));
       }
       return groups;
     },

@@ -158,7 +158,6 @@ function* scopeIn(
   const ownServices = index.ownServices.get(`${namespace} ${gatewayLabelValue(name)}`) ?? [];
   // Few names are not those of routes, whose objects are looked up once.
   const otherServices = new Set([...others.services, ...ownServices.map(nameKey)]).difference(ofRoutes.services);
-  const allServices = new Set([...ofRoutes.services, ...otherServices]);
   const allBackends = new Set([...ofRoutes.backends, ...others.backends]);
   return {
     ...resources,
@@ -166,7 +165,8 @@ function* scopeIn(
     ListenerSet: sets,
     ...routesByKind(routes),
     ProxyPolicy: policies.map(({ policy }) => policy),
-    BackendTLSPolicy: valuesOf(index.tlsPolicies, allServices),
+    BackendTLSPolicy:
+      index.tlsPolicies.size === 0 ? [] : valuesOf(index.tlsPolicies, [...ofRoutes.services, ...otherServices]),
     Backend: withProviders(allBackends, backends),
     Service: sameList([...servicesNamed(ofRoutes.services, services), ...servicesNamed(otherServices, services)]),
     EndpointSlice: sameList([...slicesNamed(ofRoutes.services, slices), ...slicesNamed(otherServices, slices)]),
