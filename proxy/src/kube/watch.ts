@@ -39,6 +39,10 @@ export interface WatchOptions<T> {
   readonly read: (object: KubeObject, before: T | undefined) => T;
   /** Called when the objects or the state may have changed. */
   readonly onChange: () => void;
+  /** Called when the API server has sent all objects, or an event, also one without a change. */
+  readonly onReceived?: () => void;
+  /** Called when `isOutOfDate` becomes true. */
+  readonly onOutOfDate?: () => void;
 }
 
 /**
@@ -361,6 +365,7 @@ class Reflector<T> implements ObjectWatch<T> {
     this.#missingCount = 0;
     this.isFailing = false;
     this.#endOutage();
+    this.#options.onReceived?.();
     this.#options.log.debug({ path, objects: listed.size, removed: removed.length, version }, "listed");
     const isChanged = this.state.kind !== "synced" || this.#hasChanges || removed.length > 0;
     this.#hasChanges = false;
@@ -398,8 +403,10 @@ class Reflector<T> implements ObjectWatch<T> {
   #reached<Response>(response: Promise<Response>): Promise<Response> {
     return response.catch((error: unknown) => {
       this.#forgetVersions();
+      const wasOutOfDate = this.isOutOfDate;
       this.isOutOfDate = true;
       this.#errorResponses = 0;
+      if (!wasOutOfDate && !this.#ended.signal.aborted) this.#options.onOutOfDate?.();
       throw error;
     });
   }
@@ -491,7 +498,8 @@ class Reflector<T> implements ObjectWatch<T> {
       this.#reach(version);
       this.#version = version;
     }
-    const { log } = this.#options;
+    const { log, onReceived } = this.#options;
+    onReceived?.();
     if (log.isLevelEnabled("trace")) {
       log.trace({ path: this.#currentPath(), event: type, object: keyOfObject(object), version }, "watch event");
     }

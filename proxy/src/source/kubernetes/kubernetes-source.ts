@@ -28,6 +28,7 @@ import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { coalesce, type Coalescer } from "../coalesce.ts";
 import { type CachedResource, cacheResource } from "./cached-resource.ts";
 import { isDenied, NamedMemory } from "./named-memory.ts";
+import { Recovery } from "./recovery.ts";
 import { isFaulty, listedObjects, resourcesIn, wholeSet } from "./listed-objects.ts";
 import { usedPart } from "./used-part.ts";
 import { WaitBudget } from "./wait-budget.ts";
@@ -106,8 +107,8 @@ export interface KubernetesSource {
   /** The number of watches whose last request failed. Their objects may be out of date. */
   readonly failingWatches: number;
   /**
-   * Whether changes wait, since only some kinds are current again after the API server could not be reached. What
-   * depends on several kinds must wait, too.
+   * Whether the API server could not be reached, and nothing that was read afterwards is published. What was read
+   * before must have no further effect: the API server may have another state now.
    */
   readonly isRecovering: boolean;
   close(): Promise<void>;
@@ -132,12 +133,6 @@ const endpointQuietMs = 5;
  * because the controller may grant the role for a new reference a moment later.
  */
 const namedWaitMs = 3_000;
-
-/**
- * The maximum time for which changes wait for kinds that are out of date, after an outage of the API server. Otherwise
- * a route that was created meanwhile would be served before its policy is known.
- */
-const recoveryWaitMs = 3_000;
 
 /**
  * The minimum time between two reads of what had no room in a namespace. Each reads all objects of a selection again,
@@ -193,8 +188,7 @@ class Source implements KubernetesSource {
   /** The time at which a change started to wait for objects that are not read yet. */
   #waitingSinceMs: number | undefined;
   #waitTimer: Timer | undefined;
-  /** The time at which a change started to wait for kinds that are out of date; undefined while there are none. */
-  #recoveringSinceMs: number | undefined;
+  readonly #recovery: Recovery;
   readonly #waits = new WaitBudget();
   /** Set while there is room for objects that may not be read yet. */
   #roomTimer: Timer | undefined;
@@ -209,6 +203,7 @@ class Source implements KubernetesSource {
     const onFailure = (error: unknown, retryMs: number) =>
       options.log.error({ err: error, retryMs }, "cannot apply the configuration; the previous one stays in force");
     this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action: () => this.#rebuild(), onFailure });
+    this.#recovery = new Recovery(options.clock, () => this.#changes.trigger());
     this.#whole = new Map(wholeKinds.map((kind) => [kind, this.#watch(kind, collectionPaths(kind))]));
   }
 
@@ -249,6 +244,10 @@ class Source implements KubernetesSource {
           : named.memory.read(object, before, () => read(object, before));
       },
       onChange: () => this.#changes.trigger(this.#quietMsOf(kind)),
+      ...(named === undefined && {
+        onReceived: () => this.#recovery.received(),
+        onOutOfDate: () => this.#recovery.becameOutOfDate(),
+      }),
     });
   }
 
@@ -263,6 +262,8 @@ class Source implements KubernetesSource {
     if (this.#hasEnded() || !this.#isListed()) return;
     // The selection runs in steps. This copy keeps it consistent; changes during the selection trigger another run.
     const whole = Array.from(this.#whole, ([kind, { values }]) => ({ kind, ...listedObjects(values) }));
+    const { outages } = this.#recovery;
+    const isPartlyOld = this.#kindsAreAwaited();
     const {
       resources: selected,
       named,
@@ -274,11 +275,13 @@ class Source implements KubernetesSource {
     if (this.#hasEnded()) return;
     this.#countMemory();
     this.#watchNamed(named, selections);
-    if (this.#waitsForNamed() || this.#waitsForRecovery()) {
+    const isCopyOld = isPartlyOld || outages !== this.#recovery.outages;
+    if (this.#waitsForNamed() || this.#waitsForKinds(isCopyOld)) {
       this.#publishGrants(selected);
       return;
     }
     this.#waitingSinceMs = undefined;
+    this.#recovery.ended();
     const cachedNamed = Array.from(this.#named.values(), ({ watch }) => watch.values).flat();
     const { Secret, ConfigMap } = resourceSet(distinctResources(cachedNamed));
     const rejectedBySelection = rejected.map(
@@ -433,21 +436,26 @@ class Source implements KubernetesSource {
   }
 
   get isRecovering(): boolean {
-    const isWaiting = [...this.#whole.values()].some((watch) => watch.isOutOfDate);
-    const sinceMs = this.#recoveringSinceMs ?? Number.POSITIVE_INFINITY;
-    return isWaiting && this.#options.clock.monotonicMs() - sinceMs < recoveryWaitMs;
+    return this.#recovery.isBehind;
   }
 
-  /** Whether to wait for kinds that are out of date. The time begins when the first one is current again. */
-  #waitsForRecovery(): boolean {
-    const { clock } = this.#options;
-    const watches = [...this.#whole.values()];
-    const outOfDate = watches.filter((watch) => watch.isOutOfDate).length;
-    if (outOfDate === 0 || outOfDate === watches.length) this.#recoveringSinceMs = undefined;
-    else this.#recoveringSinceMs ??= clock.monotonicMs();
-    if (!this.isRecovering) return false;
-    const leftMs = (this.#recoveringSinceMs ?? 0) + recoveryWaitMs - clock.monotonicMs();
-    if (this.#recoveringSinceMs !== undefined) this.#waitTimer = clock.setTimer(leftMs, () => this.#changes.trigger());
+  /** Whether changes wait for kinds that are out of date. */
+  #kindsAreAwaited(): boolean {
+    return this.#recovery.leftMs > 0 && [...this.#whole.values()].some(({ isOutOfDate }) => isOutOfDate);
+  }
+
+  /**
+   * Whether to wait for kinds that are out of date, with a timer for the end of that time.
+   *
+   * @param isCopyOld whether some were when the objects were copied; then they are copied again.
+   */
+  #waitsForKinds(isCopyOld: boolean): boolean {
+    if (!this.#kindsAreAwaited()) {
+      if (isCopyOld) this.#changes.trigger();
+      return isCopyOld;
+    }
+    const { leftMs } = this.#recovery;
+    if (Number.isFinite(leftMs)) this.#waitTimer = this.#options.clock.setTimer(leftMs, () => this.#changes.trigger());
     return true;
   }
 

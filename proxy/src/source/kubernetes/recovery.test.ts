@@ -1,15 +1,19 @@
 /** What changes wait for after an outage of the API server. */
 import { describe, expect, test, vi } from "vitest";
 import type { ApiCall } from "../../kube/testing/scripted-api-server.ts";
-import { endpointSlice, listing, namesOf, service, sourcing } from "./testing/scripted-source.ts";
+import { endpointSlice, event, listing, namesOf, service, settle, sourcing } from "./testing/scripted-source.ts";
 
 describe("after an outage of the API server, changes", () => {
   /** Ends an outage after which the Services have changed, and the request for the endpoints has no response yet. */
-  async function servicesBack() {
+  async function servicesBack(options: Parameters<typeof sourcing>[1] = {}) {
+    const all = await sourcing({}, options);
+    await all.publishedTimes(1);
+    return await servicesBackOf(all);
+  }
+
+  async function servicesBackOf(all: Awaited<ReturnType<typeof sourcing>>) {
     const held: ApiCall[] = [];
-    const all = await sourcing();
-    const { watches, responses, lists, quieten, publishedTimes } = all;
-    await publishedTimes(1);
+    const { watches, responses, lists, quieten } = all;
     for (const [collection, watch] of watches) {
       responses[collection] = (call) => call.cut();
       watch.cut();
@@ -34,6 +38,68 @@ describe("after an outage of the API server, changes", () => {
     list?.respond(200, { kind: "List", metadata: { resourceVersion: "9" }, items: [endpointSlice("b")] });
     const { resources } = await publishedTimes(2);
     expect([namesOf(resources.Service), namesOf(resources.EndpointSlice)]).toEqual([["a"], ["b"]]);
+    expect(source.isRecovering).toBe(false);
+  });
+
+  test("wait from the end of the outage, also where one kind was out of date before the others", async () => {
+    const all = await sourcing();
+    const { responses, watches, send, quieten, published, publishedTimes, source } = all;
+    await publishedTimes(1);
+    responses["services"] = (call) => call.cut();
+    watches.get("services")?.cut();
+    await vi.waitFor(async () => {
+      await quieten(1_000);
+      expect(source.isRecovering).toBe(true);
+    });
+    await send("endpointslices", event("ADDED", endpointSlice("a")));
+    await publishedTimes(2);
+    await servicesBackOf(all);
+    await quieten(1_000);
+    expect([published.length, source.isRecovering]).toEqual([2, true]);
+  });
+
+  test("are not published from a copy that was made before the last kind was listed", async () => {
+    let isSelecting = false;
+    const { published, list, quieten, publishedTimes, selections } = await servicesBack({
+      isSelecting: () => isSelecting,
+    });
+    isSelecting = true;
+    const before = selections.length;
+    await vi.waitFor(async () => {
+      await quieten();
+      expect(selections.length).toBeGreaterThan(before);
+    });
+    list?.respond(200, { kind: "List", metadata: { resourceVersion: "9" }, items: [endpointSlice("b")] });
+    await settle();
+    isSelecting = false;
+    await publishedTimes(2);
+    expect(published.map(({ resources }) => namesOf(resources.EndpointSlice))).toEqual([[], ["b"]]);
+  });
+
+  test("are awaited by others until they are published", async () => {
+    const { published, list, quieten, publishedTimes, source } = await servicesBack();
+    list?.respond(200, { kind: "List", metadata: { resourceVersion: "9" }, items: [endpointSlice("b")] });
+    await quieten(0);
+    expect([published.length, source.isRecovering]).toEqual([1, true]);
+    await publishedTimes(2);
+    expect(source.isRecovering).toBe(false);
+  });
+
+  test("are not awaited for longer than 3 s after any event of another kind, if there are none", async () => {
+    const { source, responses, watches, send, quieten, publishedTimes } = await sourcing();
+    await publishedTimes(1);
+    responses["services"] = (call) => call.cut();
+    watches.get("services")?.cut();
+    await quieten(10_000);
+    expect(source.isRecovering).toBe(true);
+    await send("endpointslices", {
+      type: "BOOKMARK",
+      object: { ...endpointSlice(""), metadata: { resourceVersion: "2" } },
+    });
+    await quieten(1_000);
+    expect(source.isRecovering).toBe(true);
+    await quieten(3_000);
+    await quieten();
     expect(source.isRecovering).toBe(false);
   });
 

@@ -40,8 +40,12 @@ export const listing =
  */
 export async function sourcing(
   handlers: Readonly<Record<string, Handler>> = {},
-  options: Partial<Pick<KubernetesSourceOptions, "maxNamedLength" | "applied">> = {},
+  options: Partial<Pick<KubernetesSourceOptions, "maxNamedLength" | "applied">> & {
+    /** Whether a selection is in progress until the next call. */
+    readonly isSelecting?: () => boolean;
+  } = {},
 ) {
+  const { isSelecting = () => false, ...ofSource } = options;
   const server = await openScriptedApiServer();
   const clock = new FakeClock();
   const connection = new ClusterConnection(server.cluster);
@@ -52,9 +56,10 @@ export async function sourcing(
   const watches = new Map<string, ApiCall>();
   const source = openKubernetesSource({
     ...{ connection, clock, log, random: () => 1, keepsStatus: false },
-    ...options,
+    ...ofSource,
     *select(resources) {
       selections.push(resources);
+      while (isSelecting()) yield;
       const named = resources.Backend.flatMap(({ spec, metadata: { namespace } }): NamedObject[] => {
         const ref = spec.ai?.auth?.secretRef;
         return ref === undefined ? [] : [{ kind: "Secret", namespace, name: ref.name }];
