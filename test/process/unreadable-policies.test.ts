@@ -1,4 +1,7 @@
-/** A proxy that may not read policies, such as one whose rights are not in force yet, serves nothing without them. */
+/**
+ * A proxy that may not read policies, such as one whose rights are not in force yet, serves nothing without them, and
+ * neither does one to which the API server offers other versions of them only.
+ */
 import { expect, test, vi } from "vitest";
 import type { KubeObject } from "../../proxy/src/kube/object.ts";
 import { gatewayApi, paths, proxyApi } from "../support/controlled-objects.ts";
@@ -13,7 +16,7 @@ function object(apiVersion: string, kind: string, name: string, spec: object): K
 }
 
 /** A proxy of a Gateway whose route redirects, with a policy that closes it, since it is invalid. */
-async function startWithoutPolicies(args: readonly string[]) {
+async function startWithoutPolicies(args: readonly string[], withhold: "forbid" | "serveOtherwise" = "forbid") {
   const api = await startObjectApiServer();
   const port = await freePort();
   const listeners = [{ name: "http", port, protocol: "HTTP" }];
@@ -26,7 +29,7 @@ async function startWithoutPolicies(args: readonly string[]) {
     object(gatewayApi, "HTTPRoute", "chat", { parentRefs: [{ name: "web" }], rules: [{ filters }] }),
   );
   api.put(paths.policies, object(proxyApi, "ProxyPolicy", "closed", { targetRefs, traffic: { rateLimit } }));
-  const forbidden = api.forbid(paths.policies);
+  const forbidden = api[withhold](paths.policies);
   const proxy = await spawnClusterProxy(api.kubeconfig, "ann/web", ["--listen-address", "127.0.0.1", ...args]);
   const seen = new Set<number>();
   const look = async () => {
@@ -36,8 +39,11 @@ async function startWithoutPolicies(args: readonly string[]) {
   return { forbidden, proxy, seen, look };
 }
 
-test("a proxy serves nothing until it may read policies", { timeout: timeoutMs }, async () => {
-  const { forbidden, proxy, seen, look } = await startWithoutPolicies([]);
+test.each([
+  ["it may read policies", "forbid"],
+  ["policies are served in its version", "serveOtherwise"],
+] as const)("a proxy serves nothing until %s", { timeout: timeoutMs }, async (_, withhold) => {
+  const { forbidden, proxy, seen, look } = await startWithoutPolicies([], withhold);
   await vi.waitFor(
     async () => {
       await look();

@@ -21,6 +21,8 @@ export interface ObjectApiServer {
   fail(collection: string): void;
   /** Responds with 403 to requests for this collection, until it is permitted. */
   forbid(collection: string): Forbidden;
+  /** Serves another version of the kind: responds with 404 to requests for this collection, until it is permitted. */
+  serveOtherwise(collection: string): Forbidden;
   /** Responds with 500 to writes of this collection, until they are permitted. @param message that of the responses */
   failWrites(collection: string, message?: string): Forbidden;
   /**
@@ -92,6 +94,9 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
   const changes: Change[] = [];
   const watchers = new Set<Watcher>();
   const failing = new Set<string>();
+  /** Collections of which discovery knows another version. */
+  const served = new Set<string>();
+  const otherVersions = new Map<string, { rejected: number }>();
   const forbidden = new Map<string, { rejected: number }>();
   const failingWrites = new Map<string, { rejected: number; readonly message?: string | undefined }>();
   const held = new Map<
@@ -206,6 +211,17 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
       response.writeHead(500, { "content-type": "application/json" }).end(JSON.stringify(failure(500)));
       return;
     }
+    const missing = target === undefined ? undefined : otherVersions.get(target.collection);
+    if (missing !== undefined) {
+      missing.rejected++;
+      response.writeHead(404, { "content-type": "application/json" }).end(JSON.stringify(failure(404)));
+      return;
+    }
+    const discovered = discoveryOf(url.pathname, served);
+    if (discovered !== undefined) {
+      response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(discovered));
+      return;
+    }
     const denial = target === undefined ? undefined : forbidden.get(target.collection);
     if (denial !== undefined) {
       denial.rejected++;
@@ -273,6 +289,10 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
       failing.add(collection);
       for (const { target, response } of watchers) if (target.collection === collection) response.destroy();
     },
+    serveOtherwise(collection) {
+      served.add(collection);
+      return rejectedBy(otherVersions, collection, { rejected: 0 });
+    },
     forbid: (collection) => rejectedBy(forbidden, collection, { rejected: 0 }),
     failWrites: (collection, message) => rejectedBy(failingWrites, collection, { rejected: 0, message }),
     hold(collection, namespace) {
@@ -292,6 +312,17 @@ export async function openObjectApiServer(): Promise<ObjectApiServer & { close()
     written: requested,
     get: (collection, namespace, name) => objects.get(keyOf(collection, namespace, name)),
   };
+}
+
+/** The version of the API server, and what it serves in place of collections; undefined for any other path. */
+function discoveryOf(pathname: string, served: Iterable<string>): object | undefined {
+  if (pathname === "/version") return { major: "1", minor: "36" };
+  for (const collection of served) {
+    const [, apis = "", group = "", , plural] = collection.split("/");
+    if (pathname === `/${apis}/${group}`) return { versions: [{ version: "v9" }] };
+    if (pathname === `/${apis}/${group}/v9`) return { resources: [{ name: plural }] };
+  }
+  return undefined;
 }
 
 function rejectedBy<Denial extends { rejected: number }>(

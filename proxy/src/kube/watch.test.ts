@@ -495,6 +495,72 @@ describe("an API server that", () => {
     expect(names()).toEqual([]);
   });
 
+  describe("does not serve the versions that are read any more", () => {
+    const collection = (version: string) => `/apis/example.org/${version}/things`;
+    const discovery: Readonly<Record<string, unknown>> = {
+      "/version": { major: "1", minor: "36" },
+      "/apis/example.org": { versions: [{ version: "v1" }, { version: "v2" }] },
+      "/apis/example.org/v1": { resources: [{ name: "others" }] },
+      "/apis/example.org/v2": { resources: [{ name: "things" }, { name: "things/status" }] },
+    };
+    /** Responds to discovery, and with 404 to lists, as many times. */
+    async function missing({ server, clock }: Watching, times: number, found = discovery): Promise<void> {
+      for (let lists = 0; lists < times; ) {
+        const call = await nextOf(server, clock);
+        if (call.url.pathname === collection("v1")) lists++;
+        call.respond(call.url.pathname in found ? 200 : 404, found[call.url.pathname] ?? {});
+      }
+    }
+
+    test("loses none of the objects, until it does not know the kind", async () => {
+      const all = await watching([collection("v1")]);
+      const { server, watch, names } = all;
+      (await server.next()).respond(200, listOf(10, [configMap("a", 1)]));
+      const stream = await server.next();
+      stream.open();
+      stream.end();
+      await missing(all, 6);
+      expect([watch.state.kind, names(), watch.isFailing]).toEqual(["synced", ["default/a"], true]);
+      await missing(all, 2, { ...discovery, "/apis/example.org/v2": { resources: [] } });
+      expect([watch.state.kind, names()]).toEqual(["absent", []]);
+    });
+
+    test("loses no objects while the served versions are unknown", async () => {
+      const all = await watching([collection("v1")]);
+      const { server, clock, watch, names } = all;
+      (await server.next()).respond(200, listOf(10, [configMap("a", 1)]));
+      const stream = await server.next();
+      stream.open();
+      stream.end();
+      for (let lists = 0; lists < 5; ) {
+        const call = await nextOf(server, clock);
+        if (call.url.pathname === collection("v1")) lists++;
+        if (call.url.pathname === "/apis/example.org/v2") call.cut();
+        else call.respond(call.url.pathname in discovery ? 200 : 404, discovery[call.url.pathname] ?? {});
+      }
+      expect([watch.state.kind, names()]).toEqual(["synced", ["default/a"]]);
+    });
+
+    test("is no API server without the kind", async () => {
+      const all = await watching([collection("v1")]);
+      await missing(all, 2);
+      expect(all.watch.state).toEqual({ kind: "unread", versions: ["v2"] });
+    });
+
+    test("has the same objects in another version, which are read again", async () => {
+      const { server, watch, clock } = await watching([collection("v1"), collection("v0")]);
+      const versioned = (apiVersion: string) => listOf(10, [{ ...configMap("a", 1), apiVersion }]);
+      (await server.next()).respond(200, versioned("example.org/v1"));
+      const stream = await server.next();
+      stream.open();
+      stream.end();
+      (await nextOf(server, clock)).respond(404, {});
+      (await nextOf(server, clock)).respond(200, versioned("example.org/v0"));
+      await server.next();
+      expect(watch.objects.get("default/a")).toMatchObject({ apiVersion: "example.org/v0" });
+    });
+  });
+
   test("is away behind a load balancer that responds with 404 loses none of its objects", async () => {
     const { server, clock, stream, watch, names } = await synced();
     stream.end();

@@ -17,7 +17,7 @@ import { type ClusterConnection, parseJson, readText } from "./connection.ts";
 import { readJsonLines } from "./json-lines.ts";
 import type { WatchQuota, WatchQuotaMember } from "./watch-quota.ts";
 import { type ListEnd, readListItems } from "./list-reader.ts";
-import { fieldsOf, isObject, type KubeObject, keyOfObject } from "./object.ts";
+import { fieldsOf, isObject, type KubeObject, keyOfObject, objectsOf, textOf } from "./object.ts";
 
 /** Options of `watchObjects`. */
 export interface WatchOptions<T> {
@@ -51,12 +51,15 @@ export interface WatchOptions<T> {
  * - `synced`: every object was listed. Later failures do not change this state, except several responses that the kind
  *   is missing. A list leads from any state to this one.
  * - `absent`: the API server does not know the kind: its CustomResourceDefinition is missing.
+ * - `unread`: the API server serves the kind, and none of the versions that are read, while the state was not `synced`.
  * - `forbidden`: the API server responded with 401 or 403 while the state was not `synced`.
  */
 export type WatchState =
   | { readonly kind: "starting" }
   | { readonly kind: "synced" }
   | { readonly kind: "absent" }
+  /** `versions` are those that are served. */
+  | { readonly kind: "unread"; readonly versions: readonly string[] }
   /** `message` is that of the API server. */
   | { readonly kind: "forbidden"; readonly message: string };
 
@@ -119,6 +122,9 @@ const silentWatchMs = 150_000;
 
 /** The time in which events are handled in one turn of the event loop. One event may take longer. */
 const sliceMs = 5;
+
+/** The path of a collection of a CustomResourceDefinition. */
+const customPath = /^\/apis\/(?<group>[^/]+)\/[^/]+\/(?<plural>[^/]+)$/;
 
 /** Objects of one page: each takes the API server some work and memory. */
 const pageSize = "100";
@@ -296,18 +302,65 @@ class Reflector<T> implements ObjectWatch<T> {
   async #delayAfterMissing(): Promise<number> {
     this.#version = undefined;
     this.#pathIndex++;
+    // The same version of an object has other fields in another version of its kind.
+    if (this.#options.paths.length > 1) this.#readAll();
     // The API server may serve another version of the kind, which is tried at once.
     if (this.#pathIndex % this.#options.paths.length !== 0) return 0;
     this.#missingCount++;
     const mayBeMissing = this.state.kind !== "synced" || this.#missingCount >= missingLimit;
     const isMissing = mayBeMissing && (await this.#isApiServer());
-    if (isMissing) {
-      this.#objects.clear();
-      this.objects.clear();
-      this.#values = undefined;
-      this.#setState({ kind: "absent" });
-    }
+    const versions = isMissing ? await this.#servedVersions() : undefined;
+    if (versions !== undefined) this.#setMissing(versions);
     return slowRetryMs * (0.5 + this.#options.random() / 2);
+  }
+
+  /** @param versions the versions in which the API server serves the kind; none if its definition is missing. */
+  #setMissing(versions: readonly string[]): void {
+    if (versions.length > 0 && this.state.kind === "synced") {
+      // The objects exist, and so do the limits that they set.
+      this.isFailing = true;
+      if (this.#missingCount === missingLimit) {
+        this.#options.log.warn(
+          { path: this.#currentPath(), versions },
+          "the API server serves other versions only; the objects that are known stay in force",
+        );
+      }
+      return;
+    }
+    this.#objects.clear();
+    this.objects.clear();
+    this.#values = undefined;
+    this.#setState(versions.length > 0 ? { kind: "unread", versions } : { kind: "absent" });
+  }
+
+  /**
+   * Returns the versions in which the API server serves the kind: none if it does not, or if this process may not know
+   * them; undefined if that is unknown at the moment.
+   */
+  async #servedVersions(): Promise<readonly string[] | undefined> {
+    const { group, plural } = customPath.exec(this.#options.paths[0])?.groups ?? {};
+    if (group === undefined || plural === undefined) return [];
+    try {
+      const { versions } = await this.#discovered(`/apis/${group}`);
+      const served: string[] = [];
+      for (const { version } of objectsOf(versions)) {
+        const { resources } = await this.#discovered(`/apis/${group}/${textOf(version)}`);
+        if (objectsOf(resources).some(({ name }) => name === plural)) served.push(textOf(version));
+      }
+      return served;
+    } catch (error) {
+      this.isFailing = true;
+      this.#options.log.debug({ path: this.#currentPath(), err: error }, "cannot find the served versions");
+      return undefined;
+    }
+  }
+
+  /** Returns what the API server serves in a group or a version; nothing if it is missing or must not be read. */
+  async #discovered(path: string): Promise<KubeObject> {
+    const { connection } = this.#options;
+    const { status, headers, json } = await connection.requestJson({ path, signal: this.#ended.signal });
+    if (status !== 200 && ![401, 403, 404].includes(status)) throw failureOfResponse(status, headers, json);
+    return status === 200 ? fieldsOf(json) : {};
   }
 
   /**
@@ -484,6 +537,11 @@ class Reflector<T> implements ObjectWatch<T> {
   #forgetVersions(): void {
     this.#version = undefined;
     this.#newest = undefined;
+    this.#readAll();
+  }
+
+  /** Makes the next list read all objects again. */
+  #readAll(): void {
     for (const [key, { value }] of this.#objects) this.#objects.set(key, { version: "", value });
   }
 

@@ -5,6 +5,7 @@
  * share a quota, which bounds the number of watches.
  */
 import { isDeepStrictEqual } from "node:util";
+import { listSome } from "@gatewayproxy/runtime/bounded-text";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { memoised } from "@gatewayproxy/runtime/memoised";
@@ -46,7 +47,7 @@ export interface KubernetesConfiguration {
   readonly unreadable: ReadonlySet<ResourceKey>;
   /** As `Selection.crowded`. */
   readonly crowded: ReadonlySet<string>;
-  /** Kinds that this process may not read, so that it does not know whether objects exist. */
+  /** Kinds that this process may not read, or not in the served versions: it does not know whether objects exist. */
   readonly forbiddenKinds: readonly WholeKind[];
 }
 
@@ -300,16 +301,17 @@ class Source implements KubernetesSource {
       rejected: faulty.flatMap(({ rejected }) => rejected ?? []),
       unreadable: this.#unreadable(),
       crowded: crowded.union(this.#namespacesWithDenied()),
-      forbiddenKinds: [...this.#whole].flatMap(([kind, { state }]) => (state.kind === "forbidden" ? [kind] : [])),
+      forbiddenKinds: [...this.#whole].flatMap(([kind, { state }]) => (isUnknown(state) ? [kind] : [])),
     };
     this.#publish(configuration);
   }
 
   #isListed(): boolean {
     const { requiredKinds = [] } = this.#options;
-    return [...this.#whole].every(
-      ([kind, { state }]) => state.kind !== "starting" && (state.kind !== "forbidden" || !requiredKinds.includes(kind)),
-    );
+    // Before 1.4, the Gateway API has earlier versions of BackendTLSPolicy only, which are not applied.
+    const isMissing = (kind: WholeKind, state: ResourceWatch["state"]) =>
+      requiredKinds.includes(kind) && isUnknown(state) && !(kind === "BackendTLSPolicy" && state.kind === "unread");
+    return [...this.#whole].every(([kind, { state }]) => state.kind !== "starting" && !isMissing(kind, state));
   }
 
   /** Resolves when the last configuration is applied, or when the source is closed. */
@@ -475,6 +477,11 @@ function newShare(maxLength: number | undefined): NamespaceShare {
   return { quota: openWatchQuota(), memory: new NamedMemory(maxLength), reopenedMs: Number.NEGATIVE_INFINITY };
 }
 
+/** Whether objects may exist that this process cannot read. */
+function isUnknown({ kind }: ResourceWatch["state"]): boolean {
+  return kind === "forbidden" || kind === "unread";
+}
+
 function isUnread({ kind }: ResourceWatch["state"]): boolean {
   return kind === "starting" || kind === "forbidden";
 }
@@ -488,6 +495,9 @@ function watchProblems(name: string, { state }: ResourceWatch, isExpected: boole
   switch (state.kind) {
     case "forbidden":
       return [{ message: `cannot read ${name}, which needs the verbs list and watch: ${state.message}` }];
+    case "unread":
+      if (!isExpected) return [];
+      return [{ message: `cannot read ${name}, which the API server serves as ${listSome(state.versions)} only` }];
     case "absent":
       if (!isExpected) return [];
       return [{ message: `the API server does not know the kind ${name}: its CustomResourceDefinition is missing` }];

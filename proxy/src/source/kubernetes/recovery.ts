@@ -37,7 +37,7 @@ export class Recovery {
     return this.#outages;
   }
 
-  /** A kind is out of date. The API server may be away for others, too, so that the time begins anew. */
+  /** A kind is out of date. The API server may be away for others, too, so that the time has not begun. */
   becameOutOfDate(): void {
     this.#outages++;
     this.#contactMs = undefined;
@@ -57,7 +57,7 @@ export class Recovery {
     return sinceMs === undefined ? Number.POSITIVE_INFINITY : sinceMs + waitMs - this.#clock.monotonicMs();
   }
 
-  /** What was read after the wait is in force. */
+  /** Objects that were read after the wait are in force. */
   ended(): void {
     this.#isBehind = false;
   }
