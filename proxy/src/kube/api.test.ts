@@ -36,3 +36,17 @@ test("a change of several requests ends when no more may be written, and reads d
   call.respond(200, {});
   await read;
 });
+
+test("a write whose credentials are read while another replica takes over is not sent", async () => {
+  const server = await openScriptedApiServer();
+  const { promise, resolve } = Promise.withResolvers<object>();
+  const connection = new ClusterConnection({ ...server.cluster, credentials: () => promise });
+  onTestFinished(() => connection.close());
+  let mayWrite = true;
+  const api = new KubeApi(connection, { mayWrite: () => mayWrite });
+  const write = api.delete("/api/v1/namespaces/a", "uid");
+  mayWrite = false;
+  resolve({});
+  await expect(write).rejects.toThrow("this replica does not lead");
+  expect(server.waiting).toBe(0);
+});

@@ -35,8 +35,8 @@ export interface KubeApiOptions {
   /** Idle timeout of a request, in ms; by default that of the connection. */
   readonly silenceMs?: number;
   /**
-   * Called before each request that changes something, which fails if it returns false. A change that takes several
-   * requests may have begun while this replica was the leader. Default: each may be sent.
+   * Called when a request that changes something is about to be sent, which fails if it returns false. A change that
+   * takes several requests may have begun while this replica was the leader. Default: each may be sent.
    */
   readonly mayWrite?: () => boolean;
 }
@@ -94,10 +94,12 @@ export class KubeApi {
   }
 
   async #call(request: ApiRequest): Promise<KubeObject> {
-    const { silenceMs, mayWrite = () => true } = this.#options;
-    if (request.method !== undefined && !mayWrite()) throw new Error("not written, since this replica does not lead");
-    const requestWithTimeout = silenceMs === undefined ? request : { ...request, silenceMs };
-    const { status, headers, json } = await this.#connection.requestJson(requestWithTimeout);
+    const { silenceMs, mayWrite } = this.#options;
+    const { status, headers, json } = await this.#connection.requestJson({
+      ...request,
+      ...(silenceMs !== undefined && { silenceMs }),
+      ...(request.method !== undefined && mayWrite !== undefined && { maySend: mayWrite }),
+    });
     if (status < 200 || status > 299) throw failureOfResponse(status, headers, json);
     if (!isObject(json)) throw new ApiFailure(status, "the body of the API server's response is not an object");
     return json;

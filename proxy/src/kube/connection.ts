@@ -18,6 +18,11 @@ export interface ApiRequest {
   /** Default `application/json`. */
   readonly contentType?: string;
   readonly signal?: AbortSignal;
+  /**
+   * Called when the request is about to be sent, which fails if it returns false: a process that was paused while it
+   * read its credentials continues here. Default: it may be sent.
+   */
+  readonly maySend?: () => boolean;
   /** Idle timeout: the maximum time without data, before and within the response. Default 30 s. */
   readonly silenceMs?: number;
 }
@@ -69,6 +74,7 @@ export class ClusterConnection {
   async request(request: ApiRequest): Promise<ApiResponse> {
     const { method = "GET", body, contentType = "application/json", signal, silenceMs = defaultSilenceMs } = request;
     const { headers = {}, ...credentials } = await this.#cluster.credentials();
+    if (request.maySend?.() === false) throw new Error("not sent, since this replica does not lead");
     const text = body === undefined ? undefined : JSON.stringify(body);
     const url = urlOf(this.#cluster.server, request);
     const send = url.protocol === "http:" ? httpRequest : httpsRequest;

@@ -12,10 +12,33 @@ const concurrency = 8;
  */
 export const maxPassMs = 4_000;
 
-/** Orders items of several lists by turns: the first of each list, then the second of each, and so on. */
-export function inTurns<T>(lists: Iterable<readonly T[]>): readonly T[] {
-  const numbered = Array.from(lists, (list) => list.map((item, turn) => ({ item, turn }))).flat();
-  return numbered.sort((a, b) => a.turn - b.turn).map(({ item }) => item);
+/**
+ * The order of successive passes, each of which may end before all items are written. A tenant can have so many
+ * namespaces that the first item of each takes the time of a pass.
+ */
+export class Turns {
+  /** The number of passes in which no item of a namespace was started, by namespace. */
+  #waited: ReadonlyMap<string, number> = new Map();
+  readonly #started = new Set<string>();
+
+  /**
+   * Orders the items of namespaces for a pass by turns: the first of each namespace, then the second of each, and so
+   * on. Within a turn, the namespace comes first that has waited for the most passes.
+   */
+  order<T>(items: ReadonlyMap<string, readonly T[]>): readonly T[] {
+    const waitedOf = (namespace: string): number =>
+      this.#started.has(namespace) ? 0 : (this.#waited.get(namespace) ?? 0);
+    const sorted = [...items].sort(([a], [b]) => waitedOf(b) - waitedOf(a));
+    this.#waited = new Map(sorted.map(([namespace]) => [namespace, waitedOf(namespace) + 1]));
+    this.#started.clear();
+    const numbered = sorted.flatMap(([, own]) => own.map((item, turn) => ({ item, turn })));
+    return numbered.sort((a, b) => a.turn - b.turn).map(({ item }) => item);
+  }
+
+  /** Called when an item of a namespace is started. */
+  start(namespace: string): void {
+    this.#started.add(namespace);
+  }
 }
 
 /**

@@ -17,7 +17,7 @@ import { type KubeApi, resourcePath, type ResourceType } from "../kube/api.ts";
 import { ApiFailure } from "../kube/api-failure.ts";
 import { fieldsOf, type KubeObject } from "../kube/object.ts";
 import { UnfinishedWrites } from "../kube/unfinished-writes.ts";
-import { inParallel, inTurns, maxPassMs } from "../kube/write-order.ts";
+import { inParallel, maxPassMs, Turns } from "../kube/write-order.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
 import { desiredOwnStatus, type OwnStatus, policyAncestors, routeParents, type SharedList } from "./desired-status.ts";
 import { DueRoutes } from "./due-routes.ts";
@@ -104,6 +104,8 @@ export class StatusWriter {
   /** Objects whose last write failed. The log reports the first failure only. */
   readonly #failing = new Set<string>();
   readonly #unfinished: UnfinishedWrites;
+  /** Of objects whose last write succeeded, and of others. */
+  readonly #turns = { first: new Turns(), last: new Turns() };
 
   constructor(options: StatusWriterOptions) {
     const { clock, onBehind } = options;
@@ -124,14 +126,12 @@ export class StatusWriter {
     const startMs = clock.monotonicMs();
     const hasTime = () => clock.monotonicMs() - startMs < passMs();
     // Objects that failed before come last, so that they do not delay the others.
-    const ordered = [false, true].flatMap((isFailing) =>
-      inTurns(
-        Map.groupBy(
-          tasks.filter(({ key }) => this.#failing.has(key) === isFailing),
-          ({ namespace }) => namespace,
-        ).values(),
-      ),
-    );
+    const { first, last } = this.#turns;
+    const ordered = [first, last].flatMap((turns) => {
+      const own = tasks.filter(({ key }) => this.#failing.has(key) === (turns === last));
+      const byNamespace = Map.groupBy(own, ({ namespace }) => namespace);
+      return turns.order(byNamespace).map((task) => ({ ...task, turns }));
+    });
     const { log } = this.#options;
     log.debug(
       { due: tasks.length, failing: this.#failing.size },
@@ -140,7 +140,10 @@ export class StatusWriter {
     const outcomes: boolean[] = [];
     await inParallel(
       ordered,
-      async ({ run, ...object }) => void outcomes.push((await this.#unfinished.run(object, run)) === true),
+      async ({ run, turns, ...object }) => {
+        turns.start(object.namespace);
+        outcomes.push((await this.#unfinished.run(object, run)) === true);
+      },
       () => isLeader() && hasTime(),
     );
     if (outcomes.length < ordered.length && isLeader()) onBehind?.();

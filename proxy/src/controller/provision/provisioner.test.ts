@@ -3,6 +3,7 @@ import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { ClusterConnection } from "../../kube/connection.ts";
 import type { KubeObject } from "../../kube/object.ts";
+import { maxPassMs } from "../../kube/write-order.ts";
 import { openScriptedApiServer } from "../../kube/testing/scripted-api-server.ts";
 import { gatewayNamespaceLabel, managedBy, managedByLabel } from "./names.ts";
 import { ownedObject } from "./owned-object.ts";
@@ -30,7 +31,9 @@ async function provisioning(
   existing: readonly KubeObject[] = [],
   unlabelled?: KubeObject,
   forbidden?: string,
+  deletionMs = 0,
 ) {
+  const clock = new FakeClock();
   const server = await openScriptedApiServer();
   const connection = new ClusterConnection(server.cluster);
   const applied: string[] = [];
@@ -39,11 +42,12 @@ async function provisioning(
   const deleted: string[] = [];
   const onChange = vi.fn();
   const provisioner = new Provisioner({
-    ...{ connection, clock: new FakeClock(), random: () => 1, log, onChange, isLeader: () => true },
+    ...{ connection, clock, random: () => 1, log, onChange, isLeader: () => true },
     api: {
       get: (path: string) => Promise.resolve(unlabelled ?? (rejects(path) ? current : undefined)),
       delete: (path: string) => {
         deleted.push(path);
+        clock.advance(deletionMs);
         return Promise.resolve();
       },
       apply: async (path: string, body: KubeObject) => {
@@ -161,6 +165,22 @@ test("withdraws rights of all Gateways of a namespace in one pass, while it has 
   expect(applied).toHaveLength(300);
   await provisioner.reconcile({ ...provision(), present });
   expect(deleted).toHaveLength(300);
+});
+
+test("withdraws rights for the time of a pass only, and in each namespace in some pass", async () => {
+  const namespaces = Array.from({ length: 240 }, (_, index) => `n${index}`);
+  // The watches report no change, so that all Roles are due in each pass.
+  const bodies = rolesFor(["first"]).flatMap(({ body, name }) =>
+    namespaces.map((namespace) => ({ ...body, metadata: { ...(body["metadata"] as object), namespace, name } })),
+  );
+  const inPass = 100;
+  const deletionMs = maxPassMs / inPass;
+  const { provisioner, deleted } = await provisioning(undefined, undefined, bodies, undefined, undefined, deletionMs);
+  for (let pass = 1; pass <= 3; pass++) {
+    await provisioner.reconcile({ ...provision(), present: new Set(["infra/g0"]) });
+    expect(deleted).toHaveLength(pass * inPass);
+  }
+  expect(new Set(deleted.map((path) => path.split("/")[5])).size).toBe(240);
 });
 
 test("withdraws rights again that it could not withdraw, however much else of their namespace changes", async () => {

@@ -19,7 +19,7 @@ import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
 import { RepairLimit } from "../../kube/repair-limit.ts";
 import { unfinished, UnfinishedWrites } from "../../kube/unfinished-writes.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
-import { inParallel, inTurns, maxPassMs } from "../../kube/write-order.ts";
+import { inParallel, maxPassMs, Turns } from "../../kube/write-order.ts";
 import { gatewayNamespaceLabel, labelOf, managedBy, managedByLabel, ownerOf } from "./names.ts";
 import {
   appliedFields,
@@ -116,6 +116,13 @@ export class Provisioner {
   /** The uids of ServiceAccounts that the current pass has applied, by key. Watches report them later. */
   readonly #appliedAccounts = new Map<string, string | undefined>();
   readonly #unfinished: UnfinishedWrites;
+  /** Of what is written, and of what is deleted; of rights and of other objects each. */
+  readonly #turns = {
+    rights: new Turns(),
+    others: new Turns(),
+    surplusRights: new Turns(),
+    surplusOthers: new Turns(),
+  };
   /** Whether a namespace has more changes than the maximum of one pass. */
   #hasMoreChanges = false;
 
@@ -181,17 +188,15 @@ export class Provisioner {
     };
     const owners = Map.groupBy(all, ownedKey);
     // Rights are removed and created first, because pods need them, and a withdrawal must not wait for other objects.
-    await this.#removeUnclaimed(isRight, owners, present, suspendedNow);
+    await this.#removeUnclaimed(isRight, this.#turns.surplusRights, { owners, present, suspended: suspendedNow });
     const lasting = all.filter(({ namespace = "" }) => !terminating.has(namespace));
     const errors = [
-      ...(await this.#ensureAll(lasting.filter(isRight), present)),
-      ...(await this.#ensureAll(
-        lasting.filter((object) => !isRight(object)),
-        present,
-      )),
+      ...(await this.#ensureAll(lasting.filter(isRight), this.#turns.rights, present)),
+      ...(await this.#ensureAll(lasting.filter(isNoRight), this.#turns.others, present)),
     ];
     const replaced = this.#replacedWorkloads(desired);
-    await this.#removeUnclaimed((object) => !isRight(object), owners, present, { ...suspendedNow, replaced });
+    const suspendedThen = { ...suspendedNow, replaced };
+    await this.#removeUnclaimed(isNoRight, this.#turns.surplusOthers, { owners, present, suspended: suspendedThen });
     const { log } = this.#options;
     log.debug(
       { desired: all.length, suspended: suspended.size, failed: errors.length, hasMoreChanges: this.#hasMoreChanges },
@@ -222,18 +227,20 @@ export class Provisioner {
    * Applies objects: those of several Gateways in parallel, in turns between namespaces, and those of one Gateway in
    * order, because they depend on each other.
    */
-  async #ensureAll(objects: readonly OwnedObject[], present: Provision["present"]): Promise<readonly ProvisionError[]> {
+  async #ensureAll(
+    objects: readonly OwnedObject[],
+    turns: Turns,
+    present: Provision["present"],
+  ): Promise<readonly ProvisionError[]> {
     const errors: ProvisionError[] = [];
     const changed = await runInSlices(this.#changed(objects));
-    const batches = Map.groupBy(changed, ({ body }) => labelOf(body, gatewayNamespaceLabel));
-    const lanes = Array.from(batches.values(), (own) => [
-      ...Map.groupBy(
-        this.#shareOf(own, (object) => this.#isCurrentRole(object)),
-        ({ object }) => ownerOf(object.body),
-      ).values(),
-    ]);
+    const batches = Map.groupBy(changed, namespaceOfGateway);
+    const lanes = Array.from(batches, ([namespace, own]): [string, readonly (readonly Selected[])[]] => {
+      const share = this.#shareOf(own, (object) => this.#isCurrentRole(object));
+      return [namespace, [...Map.groupBy(share, ({ object }) => ownerOf(object.body)).values()]];
+    });
     const hasTime = this.#passTime();
-    await inParallel(inTurns(lanes), async (lane) => {
+    await inParallel(turns.order(new Map(lanes)), async (lane) => {
       /** Namespaces with an unfinished write, on which the next objects of the lane may depend. */
       const waiting = new Set<string | undefined>();
       for (const { object, isInPass } of lane) {
@@ -241,6 +248,7 @@ export class Provisioner {
         this.#hasMoreChanges ||= isInPass && !hasTime();
         const permitted = isNow ? this.#permittedNow(object) : undefined;
         if (isNow && permitted === undefined) continue;
+        if (isNow) turns.start(namespaceOfGateway(object));
         const outcome = permitted && (await this.#attempt(object, () => this.#ensure(permitted, present)));
         if (outcome === unfinished) waiting.add(object.namespace);
         const error = this.#errors.get(ownedKey(object));
@@ -289,9 +297,8 @@ export class Provisioner {
     const failed = own.filter((object) => attemptOf(object) > 0).sort((a, b) => attemptOf(a) - attemptOf(b));
     if (fresh.length > changesPerPass) this.#hasMoreChanges = true;
     return [...fresh, ...failed].map((object, index) => {
-      const isInShare = index < changesPerPass;
       const isAmongFirst = index < fresh.length + changesPerPass;
-      return { object, isInShare, isInPass: isInShare || (isAmongFirst && isWithdrawal(object)) };
+      return { object, isInPass: index < changesPerPass || (isAmongFirst && isWithdrawal(object)) };
     });
   }
 
@@ -303,9 +310,8 @@ export class Provisioner {
   /** Deletes objects that are not desired any more. */
   async #removeUnclaimed(
     concerns: (object: OwnedObject) => boolean,
-    owners: ReadonlyMap<string, readonly OwnedObject[]>,
-    present: Provision["present"],
-    suspended: SuspendedObjects,
+    turns: Turns,
+    { owners, present, suspended }: Claims,
   ): Promise<void> {
     const unclaimed = this.#all().filter((object) => {
       const owner = ownerOf(object.body);
@@ -316,14 +322,16 @@ export class Provisioner {
       return present.has(owner) || (claims.length === 0 && !hasOwner(object.body));
     });
     // Grouped by the namespace of the object, because anyone who may write there can change its labels.
-    const batches = Map.groupBy(unclaimed, ({ namespace, body }) => namespace ?? labelOf(body, gatewayNamespaceLabel));
+    const namespaceOf = (object: OwnedObject) => object.namespace ?? namespaceOfGateway(object);
+    const batches = Map.groupBy(unclaimed, namespaceOf);
     const hasTime = this.#passTime();
-    const turns = inTurns(Array.from(batches.values(), (own) => this.#shareOf(own, isRight)));
-    await inParallel(turns, async ({ object, isInPass, isInShare }) => {
-      // Rights that are not desired do not wait.
-      const isNow = isInPass && ((isInShare && isRight(object)) || hasTime());
-      if (isNow) await this.#attempt(object, () => this.#remove(object));
-      else this.#hasMoreChanges ||= isInPass;
+    const shares = new Map(Array.from(batches, ([namespace, own]) => [namespace, this.#shareOf(own, isRight)]));
+    await inParallel(turns.order(shares), async ({ object, isInPass }) => {
+      const isNow = isInPass && hasTime();
+      this.#hasMoreChanges ||= isInPass && !isNow;
+      if (!isNow) return;
+      turns.start(namespaceOf(object));
+      await this.#attempt(object, () => this.#remove(object));
     });
   }
 
@@ -378,7 +386,7 @@ export class Provisioner {
 
   /** Changes an object, and records the error. Resolves with `unfinished` if the change is in progress afterwards. */
   async #attempt(object: OwnedObject, act: () => Promise<string | undefined>): Promise<boolean | typeof unfinished> {
-    const { namespace = labelOf(object.body, gatewayNamespaceLabel) ?? "" } = object;
+    const { namespace = namespaceOfGateway(object) } = object;
     return await this.#unfinished.run({ namespace, key: ownedKey(object) }, () => this.#change(object, act));
   }
 
@@ -509,8 +517,6 @@ export class Provisioner {
 /** An object of a pass. */
 interface Selected {
   readonly object: OwnedObject;
-  /** Whether it is among the first `changesPerPass` of its namespace. */
-  readonly isInShare: boolean;
   readonly isInPass: boolean;
 }
 
@@ -529,6 +535,15 @@ const changesPerPass = 48;
 /** Whether an object gives a ServiceAccount permissions. */
 function isRight({ kind }: Pick<OwnedObject, "kind">): boolean {
   return kind === "Role" || kind === "RoleBinding" || kind === "ClusterRoleBinding";
+}
+
+function isNoRight(object: OwnedObject): boolean {
+  return !isRight(object);
+}
+
+/** Returns the namespace of the Gateway to which an object belongs. */
+function namespaceOfGateway({ body }: OwnedObject): string {
+  return labelOf(body, gatewayNamespaceLabel) ?? "";
 }
 
 /** Whether a right is in another namespace than its Gateway. Cluster-scoped rights are not. */
@@ -551,6 +566,13 @@ function joinedMessages(
     for (const key of keysOf(error)) byKey.set(key, (byKey.get(key) ?? new Set()).add(error.message));
   }
   return new Map([...byKey].map(([key, messages]) => [key, joinSome(messages)]));
+}
+
+/** What decides whether an object stays. */
+interface Claims extends Pick<Provision, "present"> {
+  /** The desired objects, by `ownedKey`. */
+  readonly owners: ReadonlyMap<string, readonly OwnedObject[]>;
+  readonly suspended: SuspendedObjects;
 }
 
 interface SuspendedObjects {

@@ -116,7 +116,8 @@ export function withoutNewRights(desired: OwnedObject, current: KubeObject | und
   if (desired.kind !== "Role" || current === undefined) return undefined;
   const permitted = new Set(objectsReadBy(desired.body));
   const narrowed = narrowedRole({ ...desired, body: current }, (object) => permitted.has(referentKey(object)));
-  return narrowed?.body === current ? undefined : narrowed;
+  if (narrowed !== undefined) return narrowed.body === current ? undefined : narrowed;
+  return objectsReadBy(current).length === 0 ? undefined : { ...desired, body: { ...desired.body, rules: [] } };
 }
 
 /** Returns the key of an object, such as `Secret namespace/name`. */
