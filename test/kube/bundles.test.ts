@@ -5,7 +5,7 @@
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { supportedFeatures } from "../../proxy/src/controller/supported-features.ts";
-import { gatewayApiBundles } from "../rig/binaries.ts";
+import { gatewayApiBundles, gatewayApiCrds } from "../rig/binaries.ts";
 import { startControlPlane } from "../rig/control-plane.ts";
 import { applyDefinitions } from "../rig/definitions.ts";
 import { clusterOf, describeCluster } from "./support/cluster.ts";
@@ -105,4 +105,26 @@ describeCluster("with another bundle of the Gateway API", () => {
       expect(controller.log.filter(({ msg }) => String(msg).includes("cannot"))).toEqual([]);
     },
   );
+
+  test("experimental: a listener whose clients must be authenticated by another server is not served without", {
+    timeout: 120_000,
+  }, async () => {
+    const plane = await startControlPlane();
+    onTestFinished(() => plane.stop());
+    const cluster = clusterOf(plane.kubeconfig);
+    const definitions = [gatewayApiCrds("experimental"), join(deploy, "crds")];
+    await applyDefinitions((args) => plane.kubectl(args), definitions);
+    for (const namespace of [system, "tenant"]) await plane.kubectl(["create", "namespace", namespace]);
+    await plane.kubectl(["apply", "--server-side", "-f", join(deploy, "rbac")]);
+    const externalAuth = "{protocol: HTTP, http: {path: /auth}, backendRef: {name: auth, port: 80}}";
+    const filters = `{requests: [{type: ExternalAuth, externalAuth: ${externalAuth}}]}`;
+    await cluster.apply(objects.replace("protocol: HTTP}", `protocol: HTTP, filters: ${filters}}`));
+    const kubeconfig = await kubeconfigOf(plane, system, "gateway-proxy-controller");
+    const controller = await startController({ kubeconfig, namespace: system });
+    onTestFinished(() => controller.stop());
+    const { status } = await cluster.becomes("gateway/web", "tenant", {
+      status: { conditions: expect.arrayContaining([expect.objectContaining({ reason: "Invalid" })]) as unknown },
+    });
+    expect(JSON.stringify(status)).toContain('unknown field \\"filters\\"');
+  });
 });

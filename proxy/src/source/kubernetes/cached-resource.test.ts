@@ -108,6 +108,31 @@ describe("a cached object", () => {
     expect(held.unknownFields.map(({ path }) => path)).toEqual([["spec", "rules", 0, "novelty"]]);
   });
 
+  const gatewayApi = (kind: string, spec: object) => ({
+    ...{ apiVersion: "gateway.networking.k8s.io/v1", kind },
+    ...{ metadata: { namespace: "default", name: "a", uid: "a" }, spec },
+  });
+  const listener = { name: "http", port: 80, protocol: "HTTP" };
+  const tls = { certificateRefs: [{ name: "c" }], frontendValidation: { caCertificateRefs: [] } };
+  const ca = { hostname: "a.test", wellKnownCACertificates: "System" };
+  const target = { group: "", kind: "Service", name: "a" };
+  const grant = { from: [{ group: "", kind: "Service", namespace: "b" }], to: [{ group: "", kind: "Secret" }] };
+
+  test.each([
+    ["Gateway", { gatewayClassName: "c", listeners: [{ ...listener, filters: { requests: [] } }] }],
+    ["Gateway", { gatewayClassName: "c", listeners: [{ ...listener, protocol: "HTTPS", tls }] }],
+    ["Gateway", { gatewayClassName: "c", listeners: [listener], tls: { novelty: 1 } }],
+    ["Gateway", { gatewayClassName: "c", listeners: [listener], allowedListeners: { novelty: 1 } }],
+    ["ListenerSet", { parentRef: { name: "a" }, listeners: [{ ...listener, filters: { requests: [] } }] }],
+    ["HTTPRoute", { rules: [{ matches: [{ novelty: 1 }] }] }],
+    ["HTTPRoute", { rules: [{ filters: [{ type: "CORS", cors: { novelty: 1 } }] }] }],
+    ["GRPCRoute", { rules: [{ backendRefs: [{ name: "a", port: 1, filters: [{ type: "CORS", cors: { x: 1 } }] }] }] }],
+    ["BackendTLSPolicy", { targetRefs: [target], validation: { ...ca, novelty: 1 } }],
+    ["ReferenceGrant", { ...grant, from: [{ ...grant.from[0], novelty: 1 }] }],
+  ])("of the Gateway API must not have unknown fields that may restrict what it permits: %s %j", (kind, spec) => {
+    expect(cacheResource(gatewayApi(kind, spec), undefined, options).rejected).toBeDefined();
+  });
+
   test("of this gateway's API must not have unknown fields: a limit must not be applied in part", () => {
     const { resource, rejected } = cacheResource(policy({ ...sound, novelty: 1 }), undefined, options);
     expect(resource).toMatchObject({ isRejected: true, spec: { traffic: { rateLimit: { local: [] } } } });

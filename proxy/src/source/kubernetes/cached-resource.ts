@@ -98,9 +98,27 @@ function isNewerGatewayApi({ apiVersion }: KubeObject, errors: readonly ErrorPla
   return isGatewayApi && errors.every(({ isUnknownField }) => isUnknownField);
 }
 
-/** Whether an unknown field may be a condition under which a ReferenceGrant permits what it names. */
+/**
+ * Whether an unknown field may be a condition under which something is permitted, such as the authentication of clients
+ * by a listener (`filters` of the experimental channel of 1.7, `tls.frontendValidation` of that before 1.5).
+ */
 function mayRestrict({ kind }: KubeObject, errors: readonly ErrorPlace[]): boolean {
-  return kind === "ReferenceGrant" && errors.some(({ path }) => path[0] === "spec");
+  return errors.some(({ path: [part, field, , ofRule, , ofBackend] }) => {
+    if (part !== "spec") return false;
+    switch (kind) {
+      case "ReferenceGrant":
+      case "BackendTLSPolicy":
+        return true;
+      case "Gateway":
+      case "ListenerSet":
+        return field === "listeners" || field === "tls" || field === "allowedListeners";
+      case "HTTPRoute":
+      case "GRPCRoute":
+        return ofRule === "matches" || ofRule === "filters" || (ofRule === "backendRefs" && ofBackend === "filters");
+      default:
+        return false;
+    }
+  });
 }
 
 /** Returns a copy without the field at `path`. */
