@@ -119,6 +119,22 @@ describe("a client that leaves before its response begins", () => {
     },
   );
 
+  test("is charged each response that it has requested, although the provider makes one after the other", async () => {
+    const { gateway, client, create, requests, provider } = await startIdle();
+    for (let count = 0; count < 3; count++) client.send(create);
+    client.close();
+    await once(client, "close");
+    await vi.waitFor(() => expect(requests()).toBe(3));
+    for (const left of [60, 40, 30]) {
+      const before = await remaining(gateway);
+      provider()?.send(createdEvent);
+      provider()?.send(doneEvent(before - left));
+      await vi.waitFor(async () => expect(await remaining(gateway)).toBe(left));
+    }
+    const sessions = () => gateway.records.map(({ usage }) => usage?.total);
+    await vi.waitFor(() => expect(sessions()).toContain(70));
+  });
+
   test("is charged nothing if the provider has rejected it", async () => {
     const { gateway, client, create, requests, provider } = await startIdle();
     client.send(create);

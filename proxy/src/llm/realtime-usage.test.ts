@@ -164,6 +164,14 @@ describe("a response without a report is estimated", () => {
     ]);
   });
 
+  test("with the input for each that was requested and has not begun, except for one that was rejected", () => {
+    const rejected = { type: "error", error: { message: "no" } };
+    const sent = [create, create, create, create];
+    const { found, hasOpenResponse } = usageOf([created, done, rejected], sent, true);
+    expect(hasOpenResponse).toBe(true);
+    expect(found[1]).toEqual({ input: 2 * 127, output: 0, total: 254, estimated: true });
+  });
+
   test.each<readonly [string, string]>([
     ["a repeated member", '{"type":"response.create","type":"session.update"}'],
     ["escapes", '{"type":"response\\u002ecreate"}'],

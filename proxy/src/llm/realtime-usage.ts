@@ -53,10 +53,12 @@ export class RealtimeInput implements MessageSink {
   #textBytes = 0;
   #eventAudio = 0;
   #requestsResponse = false;
-  #awaitsResponse = false;
-  /** Events of which any may be the one that an error rejects, beside the request of the response. */
+  /** Responses that were requested, and that the server has neither begun nor rejected. */
+  #awaited = 0;
+  /** Events of which any may be the one that an error rejects, beside the requests of responses. */
   #otherEvents = 0;
-  #mayBeRejected = false;
+  /** Errors that may have rejected a request. */
+  #rejections = 0;
   #namesOtherModel = false;
 
   /** The tokens since the last `reset`. */
@@ -66,12 +68,12 @@ export class RealtimeInput implements MessageSink {
 
   /** Whether the client has requested a response, and the server has not begun or rejected it. */
   get awaitsResponse(): boolean {
-    return this.#awaitsResponse;
+    return this.#awaited > 0;
   }
 
-  /** As `awaitsResponse`, and nothing suggests that the server has rejected it. */
-  get isSureOfResponse(): boolean {
-    return this.#awaitsResponse && !this.#mayBeRejected;
+  /** The number of requested responses of which nothing suggests that the server has rejected them. */
+  get sureResponses(): number {
+    return Math.max(0, this.#awaited - this.#rejections);
   }
 
   /** Whether an event names another model than those that events may name. It is known before the event has ended. */
@@ -85,11 +87,17 @@ export class RealtimeInput implements MessageSink {
     this.#textBytes = 0;
   }
 
-  /** The server has begun or rejected a response. */
+  /** The server has begun or rejected a response. Others may be requested: a server makes them at once or in turn. */
   onResponse(): void {
-    this.#awaitsResponse = false;
+    this.#awaited = Math.max(0, this.#awaited - 1);
+    if (this.#awaited === 0) this.forgetRequests();
+  }
+
+  /** No response is awaited any more. */
+  forgetRequests(): void {
+    this.#awaited = 0;
     this.#otherEvents = 0;
-    this.#mayBeRejected = false;
+    this.#rejections = 0;
   }
 
   /** The server has rejected an event. A client may have sent one for that, beside its request of a response. */
@@ -98,7 +106,7 @@ export class RealtimeInput implements MessageSink {
       this.onResponse();
     } else {
       this.#otherEvents--;
-      this.#mayBeRejected = true;
+      this.#rejections++;
     }
   }
 
@@ -131,7 +139,7 @@ export class RealtimeInput implements MessageSink {
     this.#untranscribedCharacters += this.#eventAudio;
     this.#textBytes += Math.max(0, (this.#event?.textBytes ?? 0) - this.#eventAudio);
     // An event with another model does not reach the server.
-    if (this.#requestsResponse && !this.#namesOtherModel && !this.#awaitsResponse) this.#awaitsResponse = true;
+    if (this.#requestsResponse && !this.#namesOtherModel) this.#awaited++;
     else this.#otherEvents++;
     this.#event = undefined;
     this.#eventAudio = 0;
@@ -257,10 +265,10 @@ export class RealtimeUsage implements MessageSink {
 
   /** Charges an estimate of the responses whose usage will not be read, since the session has been interrupted. */
   end(): void {
-    const responses = this.#openResponses + (this.#input.isSureOfResponse ? 1 : 0);
+    const responses = this.#openResponses + this.#input.sureResponses;
     if (responses > 0) this.#chargeEstimate(responses);
     this.#openResponses = 0;
-    this.#input.onResponse();
+    this.#input.forgetRequests();
   }
 
   /** @param responses each of which has the conversation as its input. */
