@@ -14,7 +14,9 @@ import {
   serviceManifest,
   startGateway,
   type TestGateway,
+  type TestGatewayOptions,
 } from "../support/gateway.ts";
+import { openFrom, type ProxiedClient } from "../support/proxied-client.ts";
 import {
   endHeaders,
   endStream,
@@ -27,13 +29,14 @@ import {
 
 const okHead = literalBlock([[":status", "200"]]);
 
-function serve(port: number): Promise<TestGateway> {
+function serve(port: number, options: TestGatewayOptions = {}): Promise<TestGateway> {
   return startGateway(
     manifests(
       gatewayManifest(),
       serviceManifest("svc", [port], "appProtocol: kubernetes.io/h2c"),
       routeManifest("r", ["{ backendRefs: [{ name: svc, port: 80 }] }"]),
     ),
+    options,
   );
 }
 
@@ -140,6 +143,53 @@ test("an upload whose endpoint opens its windows often does not end the connecti
   for (const socket of sockets) socket.write(frame(frameType.headers, endHeaders | endStream, 1, okHead));
   expect((await waiting).status).toBe(200);
   expect(sockets.size).toBe(1);
+});
+
+test("connections that take no more requests are bounded, and the client that holds most of them makes room", async () => {
+  const held: ServerHttp2Stream[] = [];
+  let connections = 0;
+  let streams = 0;
+  const server = createServer();
+  server.on("session", (session) => {
+    connections++;
+    session.on("error", () => undefined);
+  });
+  server.on("stream", (stream: ServerHttp2Stream, headers) => {
+    streams++;
+    stream.on("error", () => undefined).on("close", () => void streams--);
+    if (headers[":path"] === "/held") held.push(stream);
+    else if (headers[":path"] === "/fast") stream.respond({ ":status": 200 }, { endStream: true });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const maxLeaving = 2;
+  // A listening TCP server has such an address.
+  const gateway = await serve((server.address() as AddressInfo).port, {
+    expectsProxyHeader: true,
+    upstream: { maxLeaving, maxConnections: 10, maxRequests: 100, maxWaiting: 100, maxWaitMs: 5_000 },
+  });
+  const send = (address: string, path: string) =>
+    openFrom(gateway, address, `GET /${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  const holding: ProxiedClient[] = [];
+  for (let count = 1; count <= maxLeaving; count++) {
+    holding.push(send("10.0.0.1", "held"));
+    await expect.poll(() => held.length).toBe(count);
+    const cancelled = Array.from({ length: 33 }, () => send("10.0.0.1", "cancelled"));
+    await expect.poll(() => streams).toBe(count + cancelled.length);
+    for (const { socket } of cancelled) socket.destroy();
+    await expect.poll(() => streams).toBe(count);
+  }
+  const waiting = send("10.0.0.1", "held");
+  await expect.poll(() => gateway.dataPlane.endpoints().map(({ pending }) => pending)).toEqual([3]);
+  const other = send("10.0.0.2", "fast");
+  await expect.poll(() => other.text()).toContain("HTTP/1.1 200");
+  await expect.poll(() => holding[1]?.text()).toContain("HTTP/1.1 503");
+  expect(holding[0]?.text()).toBe("");
+  // The connection that the other client has got has room.
+  await expect.poll(() => held.length).toBe(maxLeaving + 1);
+  expect(waiting.text()).toBe("");
+  expect(connections).toBe(maxLeaving + 1);
 });
 
 function uint32(value: number): Buffer {

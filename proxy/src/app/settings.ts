@@ -274,7 +274,7 @@ export const proxySettings = {
     flag: "max-connections-per-endpoint",
     env: "MAX_CONNECTIONS_PER_ENDPOINT",
     default: String(defaultUpstream.maxConnections),
-    help: "Maximum connections of a worker to one endpoint, at most the share of the worker in an eighth of the limit of open files; further requests wait for one. HTTP/2 carries up to 100 requests on each, HTTP/1.1 one.",
+    help: "Maximum connections of a worker to one endpoint, at most the share of the worker in an eighth of the limit of open files; further requests wait for one. HTTP/2 carries up to 100 requests on each, HTTP/1.1 one. Up to 1,024 others finish their requests, after the endpoint has left them or many of their requests were reset.",
   },
   maxTunnelsPerEndpoint: {
     kind: integer(1, 65_535),

@@ -17,6 +17,7 @@ import {
   type SessionStore,
 } from "./connection.ts";
 import { ClientCalls } from "./client-calls.ts";
+import { firstToClose, type Shares, sharesOf } from "./connection-shares.ts";
 import { createConnection } from "./create-connection.ts";
 import { type EndpointFigures, EndpointHealth, unmeasured } from "./endpoint-health.ts";
 import { BackendLoad } from "./backend-load.ts";
@@ -27,10 +28,13 @@ import type { UpstreamSettings } from "./upstream-settings.ts";
 import { TunnelShare } from "./tunnel-share.ts";
 import { type PendingCall, PendingQueue } from "./pending-queue.ts";
 
+/** Default of `UpstreamSettings.maxLeaving`. */
+const maxLeaving = 1_024;
+
 /** The settings of the connections to one endpoint; all pools of a backend share them. */
 export interface PoolOptions
   extends ConnectionOptions,
-    Pick<UpstreamSettings, "maxConnections" | "maxTunnels" | "maxWaitMs"> {
+    Pick<UpstreamSettings, "maxConnections" | "maxLeaving" | "maxTunnels" | "maxWaitMs"> {
   /** Counts the connections to all endpoints. */
   readonly sockets: EndpointSockets;
 }
@@ -59,8 +63,13 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   readonly #owner: PoolOwner;
   readonly #options: PoolOptions;
   #connections: Set<Connection> | undefined;
-  /** Connections that take no more calls, until their last one has ended. They count for all endpoints only. */
+  /**
+   * Connections that take no more calls, until their last one has ended. Their number is bounded: a client could
+   * otherwise hold a call on each connection, and make it leave by cancelling others.
+   */
   #leaving: Set<Connection> | undefined;
+  /** Undefined once a connection or a call of `#leaving` has begun or ended. */
+  #leavingShares: Shares | undefined;
   /** The available connections. */
   readonly #free: Connection[] = [];
   /** Maximum number of concurrent calls of a connection, as far as the endpoint has said. */
@@ -109,7 +118,13 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
 
   /** Whether a call would have to wait. */
   get isBusy(): boolean {
-    return this.#free.length === 0 && (this.#size >= this.#maxConnections || this.#options.sockets.isFull);
+    if (this.#free.length > 0) return false;
+    return this.#size >= this.#maxConnections || this.#hasManyLeaving || this.#options.sockets.isFull;
+  }
+
+  /** Whether another connection has to wait until one that takes no more calls has ended. */
+  get #hasManyLeaving(): boolean {
+    return (this.#leaving?.size ?? 0) >= (this.#options.maxLeaving ?? maxLeaving);
   }
 
   /** The number of connections for calls. */
@@ -302,6 +317,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     if (failure?.kind === "overloaded" && failure.isDisplaced !== true) this.onUnavailable(connection);
     connection.calls.delete(call);
     if (this.#leaving?.has(connection) === true) {
+      this.#leavingShares = undefined;
       if (connection.calls.size === 0) {
         this.#leaving.delete(connection);
         connection.destroy();
@@ -382,11 +398,32 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
         this.#free.pop();
       }
     }
-    if (this.#size >= this.#maxConnections || !this.#options.sockets.take(this, client)) return undefined;
+    if (this.#size >= this.#maxConnections || !this.#makeRoomOfLeaving(client)) return undefined;
+    if (!this.#options.sockets.take(this, client)) return undefined;
     const connection = createConnection(this.target, this.#options, this, this);
     (this.#connections ??= new Set()).add(connection);
     this.#addFree(connection);
     return connection;
+  }
+
+  /**
+   * Ends a leaving connection, if there are too many, so that `client` gets another one.
+   *
+   * @returns whether there is room. There is none if `client` would have the largest share of them.
+   */
+  #makeRoomOfLeaving(client: string | undefined): boolean {
+    const leaving = this.#leaving;
+    if (leaving === undefined || !this.#hasManyLeaving) return true;
+    if (this.#isDisplacing) return false;
+    const shares = (this.#leavingShares ??= sharesOf(leaving));
+    const { largest } = shares;
+    if (shares.of(largest) <= shares.of(client) + 1) return false;
+    this.#isDisplacing = true;
+    for (const call of [...(firstToClose(leaving, largest)?.calls ?? [])]) {
+      call.displace({ kind: "overloaded", message: "a client with fewer calls needs a connection" });
+    }
+    this.#isDisplacing = false;
+    return !this.#hasManyLeaving;
   }
 
   onUnavailable(connection: Connection): void {
@@ -400,8 +437,12 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     connection.isFree = false;
     connection.close();
     if (this.#connections?.delete(connection) !== true) return;
-    if (connection.calls.size > 0) (this.#leaving ??= new Set()).add(connection);
-    else this.#options.sockets.release(this);
+    if (connection.calls.size > 0) {
+      (this.#leaving ??= new Set()).add(connection);
+      this.#leavingShares = undefined;
+    } else {
+      this.#options.sockets.release(this);
+    }
   }
 
   /** @param connection on top of the stack. */

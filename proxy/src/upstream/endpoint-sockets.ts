@@ -2,11 +2,9 @@
  * The sockets of this worker to all endpoints, up to a maximum. Where it is reached, idle connections are closed first,
  * then the client with the largest share loses its newest connection, so that a client with a smaller share can reach
  * any endpoint. Pools that get no socket wait for one in turn.
- *
- * The calls of an HTTP/2 connection have equal parts of it. A connection that fewer calls of other clients use is
- * closed before one that more use.
  */
 import type { Connection } from "./connection.ts";
+import { firstToClose, type Shares, sharesOf } from "./connection-shares.ts";
 
 /** A pool, which holds sockets and waits for them. */
 export interface SocketHolder {
@@ -121,7 +119,7 @@ export class EndpointSockets {
     this.#isDisplacing = true;
     // Counted already, so that nothing else takes the place.
     this.#open++;
-    for (const call of [...(this.#firstToClose(largest)?.calls ?? [])]) {
+    for (const call of [...(firstToClose(this.#busyConnections(), largest)?.calls ?? [])]) {
       call.displace({ kind: "overloaded", message: "a client with fewer calls needs a connection" });
     }
     this.#open--;
@@ -131,39 +129,7 @@ export class EndpointSockets {
     return !this.isFull || this.#closeIdle();
   }
 
-  /** Returns the connection of `client` that the fewest calls of others use; of several, the newest one. */
-  #firstToClose(client: string | undefined): Connection | undefined {
-    let first: { readonly connection: Connection; readonly others: number; readonly sentMs: number } | undefined;
-    for (const connection of this.#busyConnections()) {
-      const calls = [...connection.calls];
-      const others = calls.filter((call) => call.client !== client).length;
-      if (others === calls.length) continue;
-      const sentMs = calls.at(-1)?.sentMs ?? 0;
-      const isFirst =
-        first === undefined || others < first.others || (others === first.others && sentMs >= first.sentMs);
-      if (isFirst) first = { connection, others, sentMs };
-    }
-    return first?.connection;
-  }
-
   *#busyConnections(): Iterable<Connection> {
     for (const holder of this.#holders.keys()) yield* holder.busyConnections;
   }
-}
-
-/** The shares of clients in connections, and the client with the largest. */
-interface Shares {
-  readonly largest: string | undefined;
-  of(client: string | undefined): number;
-}
-
-function sharesOf(connections: Iterable<Connection>): Shares {
-  const shares = new Map<string | undefined, number>();
-  const of = (client: string | undefined): number => shares.get(client) ?? 0;
-  for (const { calls } of connections) {
-    for (const { client } of calls) shares.set(client, of(client) + 1 / calls.size);
-  }
-  let largest: string | undefined;
-  for (const [client, share] of shares) if (share > of(largest)) largest = client;
-  return { largest, of };
 }

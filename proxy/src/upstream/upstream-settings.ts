@@ -4,6 +4,11 @@ export interface UpstreamSettings {
   /** Maximum number of connections to an endpoint. Further calls wait. */
   readonly maxConnections: number;
   /**
+   * Maximum number of connections to an endpoint that finish their calls and take no others, in addition. Default:
+   * 1,024.
+   */
+  readonly maxLeaving?: number;
+  /**
    * Maximum number of calls to an endpoint that may switch protocols, in addition to `maxConnections`. Default: as
    * many.
    */
