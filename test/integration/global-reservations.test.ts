@@ -15,20 +15,25 @@ import { gatewayManifest, manifests, routeManifest, startGateway } from "../supp
 import { globalPolicy } from "../support/global-policy.ts";
 import { ask, bodyOf, HeldProvider, overload, stream } from "../support/held-provider.ts";
 import { type ReceivedCall, type Script, startScriptedService } from "../support/rate-limit-service.ts";
+import { describeWith } from "../support/describe-with.ts";
 import { FixedClock, startInProcess } from "../support/ratelimit-in-process.ts";
+import { startRedis } from "../support/redis-server.ts";
+import { startReplyHolder } from "../support/reply-holder.ts";
 
 const everyone = `entries: [{ name: tokens, expression: '"all"' }]`;
 const reserved = `{ unit: Tokens, reserve: Estimate, ${everyone} }`;
 
+const inMemory = { BACKEND_TYPE: "memory" };
+
 /** A service with one limit of tokens, and one of requests. */
-async function startService(limit: string, more = "") {
+async function startService(limit: string, more = "", store: Readonly<Record<string, string>> = inMemory) {
   const root = mkdtempSync(join(tmpdir(), "reservations-"));
   onTestFinished(() => rmSync(root, { recursive: true }));
   mkdirSync(join(root, "config"));
   const rules = `[{ key: tokens, rate_limit: ${limit} }, { key: requests, rate_limit: { unit: hour, requests_per_unit: 1 } }${more}]`;
   writeFileSync(join(root, "config", "chat.yaml"), `domain: chat\ndescriptors: ${rules}\n`);
   const clock = new FixedClock();
-  const environment = { RUNTIME_ROOT: root, BACKEND_TYPE: "memory", STRICT_ZERO_HIT: "true" };
+  const environment = { RUNTIME_ROOT: root, STRICT_ZERO_HIT: "true", ...store };
   const service = await startInProcess(environment, { clock });
   const remaining = async (): Promise<number | undefined> => {
     const descriptors = [{ entries: [{ key: "tokens", value: "all" }], hitsAddend: { value: 0 } }];
@@ -325,6 +330,25 @@ describe("with a service that refunds nothing", () => {
 describe("while the service is away", () => {
   const away = { code: grpcStatus.UNAVAILABLE, details: "away" };
 
+  test("a call that only asks whether it has returned holds nothing", async () => {
+    let isAway = true;
+    const service = await startScriptedService((call, number) => (isAway ? away : allow(call, number)));
+    const counted = `{ entries: [{ name: requests, expression: '"all"' }] }`;
+    const { provider, gateway } = await serve(service.port, [reserved, counted], "failureMode: Open,");
+    const responses: ServerResponse[] = [];
+    const requests: Promise<unknown>[] = [];
+    for (let count = 1; count <= 6; count++) {
+      isAway = count < 6;
+      if (!isAway) gateway.clock.advance(500);
+      requests.push(ask(gateway));
+      responses.push(await provider.next());
+    }
+    await service.received(6);
+    expect(service.calls.map(hitsOf)).toEqual([...Array.from({ length: 5 }, () => [200, 1]), [0, 0]]);
+    for (const response of responses) stream(response, 60, 40);
+    await Promise.all(requests);
+  });
+
   test("the fallback holds and settles, and the service gets the usage when it returns", async () => {
     let isAway = true;
     const service = await startScriptedService((call, number) => (isAway ? away : allow(call, number)));
@@ -363,6 +387,33 @@ describe("while the service is away", () => {
     stream(await provider.next(), 60, 40);
     expect(await third).toEqual({ status: 200, retryAfter: null, remaining: "0" });
   });
+});
+
+describeWith(["redis-server"], "with a Redis that responds late", (paths) => {
+  test.each(["GET", "INCRBY"])(
+    "a request that does not wait for it holds nothing, whose %s it responds to",
+    async (command) => {
+      const redis = await startRedis(paths["redis-server"]);
+      onTestFinished(() => redis.close());
+      const holder = await startReplyHolder(redis.port);
+      const store = { BACKEND_TYPE: "redis", REDIS_URL: `127.0.0.1:${holder.port}`, REDIS_TIMEOUT: "60s" };
+      const service = await startService("{ unit: year, requests_per_unit: 1000 }", "", store);
+      const { provider, gateway } = await serve(service.port, [reserved], "failureMode: Open,");
+      expect(await service.remaining()).toBe(1_000);
+      holder.holdFrom(command);
+      const first = ask(gateway);
+      await expect.poll(() => holder.isHolding()).toBe(true);
+      gateway.clock.advance(60_000);
+      const response = await provider.next();
+      holder.release();
+      // In the connection to Redis, each comes after what the call before it has sent.
+      for (let times = 0; times < 3; times++) await service.remaining();
+      expect(await service.remaining()).toBe(1_000);
+      stream(response, 60, 40);
+      await first;
+      await expect.poll(service.remaining).toBe(900);
+    },
+  );
 });
 
 test("clients that leave at once hold nothing at the end", async () => {

@@ -1,6 +1,12 @@
 /** The methods of a gRPC server. They receive and return encoded messages; implementations decode and encode them. */
 import type { GrpcError } from "../status.ts";
 
+/** The call of a method, as its client sees it. */
+export interface CallState {
+  /** Whether the client does not get the response any more: it has cancelled the call, or its deadline has passed. */
+  readonly isDone: boolean;
+}
+
 /**
  * A method that returns one message for one message. The request's bytes are valid during the call only. A thrown or
  * rejected `GrpcError` becomes the call's status; any other error is reported and becomes INTERNAL.
@@ -11,8 +17,9 @@ export interface UnaryMethod {
   readonly readsFields?: boolean | undefined;
   /**
    * @param fields the headers of the call, names in lower case and values in turn; empty unless `readsFields` is set.
+   * @param state changes until the response is returned.
    */
-  call(message: Buffer, fields: readonly string[]): Uint8Array | Promise<Uint8Array>;
+  call(message: Buffer, fields: readonly string[], state: CallState): Uint8Array | Promise<Uint8Array>;
 }
 
 /** A method that receives and sends any number of messages. */

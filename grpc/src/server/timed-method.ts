@@ -7,11 +7,11 @@ export function timedMethod(method: UnaryMethod, clock: Clock, observe: (millise
   return {
     kind: "unary",
     readsFields: method.readsFields,
-    call(message, fields) {
+    call(message, fields, state) {
       const startMs = clock.monotonicMs();
       const done = (): void => observe(clock.monotonicMs() - startMs);
       try {
-        const response = method.call(message, fields);
+        const response = method.call(message, fields, state);
         if (response instanceof Promise) response.then(done, done);
         else done();
         return response;

@@ -12,7 +12,7 @@ import {
   tooManyPartialBytes,
   prefixBytes,
 } from "../message-framing.ts";
-import type { UnaryMethod } from "./method.ts";
+import type { CallState, UnaryMethod } from "./method.ts";
 import type { QueuedTurn } from "./turn-queue.ts";
 import { errorResponse, GrpcError, okTrailers, responseHeaders, StatusCode } from "../status.ts";
 
@@ -22,7 +22,7 @@ const incompleteRequestMs = 30_000;
 const noFields: readonly string[] = [];
 
 /** A unary call. */
-export class UnaryCall implements StreamReceiver, Expirable, QueuedTurn {
+export class UnaryCall implements StreamReceiver, Expirable, QueuedTurn, CallState {
   readonly #stream: ServerStream;
   readonly #method: UnaryMethod;
   readonly #head: CallHead & { readonly kind: "call" };
@@ -151,7 +151,7 @@ export class UnaryCall implements StreamReceiver, Expirable, QueuedTurn {
     }
     this.#isRunning = true;
     try {
-      const response = this.#method.call(message, this.#head.fields ?? noFields);
+      const response = this.#method.call(message, this.#head.fields ?? noFields, this);
       if (response instanceof Promise) {
         if (this.#head.timeoutMs !== undefined) {
           context.deadlines.watch(this, this.#head.timeoutMs);

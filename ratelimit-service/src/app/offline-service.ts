@@ -44,7 +44,7 @@ export function openOfflineService(texts: readonly ConfigText[], clock: Clock): 
   const [path, method] = rateLimitMethod(service);
   return (requestedPath, message) => {
     if (requestedPath !== path) throw new GrpcError(StatusCode.Unimplemented, `no method ${requestedPath}`);
-    const response = method.call(message, []);
+    const response = method.call(message, [], { isDone: false });
     // Only a remote store returns a promise.
     if (response instanceof Promise) {
       throw new GrpcError(StatusCode.Internal, "the store in memory did not return at once");

@@ -44,7 +44,7 @@ export class Limiter {
   ): RateLimitResponse | Promise<RateLimitResponse> {
     const planned = planDescriptors(config, request, nowMs, this.#options);
     const counted = planned.filter((descriptor) => descriptor.kind !== "uncounted");
-    const isDenied = request.reserves === true ? () => this.#denies(planned) : undefined;
+    const isDenied = request.reserves === true ? () => isAbandoned(request) || this.#denies(planned) : undefined;
     const counting =
       counted.length === 0 ? undefined : countDescriptors(counted, Math.floor(nowMs / 1_000), this.#options, isDenied);
     if (counting === undefined) return this.#settle(request, planned, counted, nowMs);
@@ -59,7 +59,7 @@ export class Limiter {
     });
   }
 
-  /** A reservation that is denied counts nothing. */
+  /** A reservation that is denied counts nothing, and neither does one whose client does not get the response. */
   #settle(
     request: RateLimitRequest,
     planned: readonly PlannedDescriptor[],
@@ -68,7 +68,9 @@ export class Limiter {
   ): RateLimitResponse | Promise<RateLimitResponse> {
     const response = this.#respond(request, planned, counted, nowMs);
     if (request.reserves !== true) return response;
-    if (response.overallCode === "OK") return { ...response, heldAtMs: nowMs, statuses: planned.map(heldStatus) };
+    if (response.overallCode === "OK" && !isAbandoned(request)) {
+      return { ...response, heldAtMs: nowMs, statuses: planned.map(heldStatus) };
+    }
     const denial = { ...response, heldAtMs: nowMs };
     const undoing = undoCounts(counted, this.#options);
     return undoing === undefined ? denial : undoing.then(() => denial);
@@ -121,6 +123,11 @@ export class Limiter {
     }
     return quotas > 0 && quotas === quotasOver;
   }
+}
+
+/** Whether the client does not get the response. */
+function isAbandoned({ state }: RateLimitRequest): boolean {
+  return state?.isDone === true;
 }
 
 function metadataOfAllowed(counted: readonly StoredDescriptor[]): readonly JsonObject[] {

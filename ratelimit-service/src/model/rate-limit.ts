@@ -51,6 +51,8 @@ export interface RateLimitRequest {
    * limit, so that a call that is larger fits where nothing is counted. Not part of Envoy's protocol.
    */
   readonly reserves?: boolean;
+  /** Only with `reserves`: whether the client does not get the response any more, so that it would refund nothing. */
+  readonly state?: { readonly isDone: boolean };
   /** `heldAtMs` of an earlier response: refunds belong to the windows of that time. Absent, or in the future: now. */
   readonly heldAtMs?: number;
 }

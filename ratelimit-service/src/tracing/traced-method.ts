@@ -28,16 +28,16 @@ function methodWithTrace(method: UnaryMethod, current: CurrentTrace): UnaryMetho
   return {
     kind: "unary",
     readsFields: true,
-    call(message, fields) {
+    call(message, fields, state) {
       const at = fields.findIndex((name, index) => index % 2 === 0 && name === traceparentHeader);
       const trace = at === -1 ? undefined : parseTraceparent(fields[at + 1]);
-      if (trace === undefined) return method.call(message, fields);
+      if (trace === undefined) return method.call(message, fields, state);
       const failed = (error: unknown): never => {
         current.endedWith(error, trace);
         throw error;
       };
       try {
-        const response = current.run(trace, () => method.call(message, fields));
+        const response = current.run(trace, () => method.call(message, fields, state));
         return response instanceof Promise ? response.catch(failed) : response;
       } catch (error) {
         return failed(error);
@@ -50,7 +50,7 @@ function methodWithSpans(name: string, method: UnaryMethod, tracing: ServiceTrac
   return {
     kind: "unary",
     readsFields: true,
-    call(message, fields) {
+    call(message, fields, state) {
       const call = tracing.begin(fields);
       const end = (status: string, isError: boolean): void => {
         const error = isError ? { "error.type": status } : {};
@@ -65,7 +65,7 @@ function methodWithSpans(name: string, method: UnaryMethod, tracing: ServiceTrac
         throw error;
       };
       try {
-        const response = tracing.current.run(call, () => method.call(message, fields));
+        const response = tracing.current.run(call, () => method.call(message, fields, state));
         if (!(response instanceof Promise)) {
           end("OK", false);
           return response;

@@ -17,6 +17,7 @@ import { tracedStore } from "./traced-store.ts";
 const path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
 const callerSpan = "00f067aa0ba902b7";
+const inProgress = { isDone: false };
 const fromCaller = ["traceparent", `00-${traceId}-${callerSpan}-01`];
 const message = Buffer.alloc(0);
 const request: RateLimitRequest = { domain: "chat", hitsAddend: 2, descriptors: [] };
@@ -62,7 +63,7 @@ function serviceWith(apply: CounterStore["apply"], ratio = 1) {
 describe("a call", () => {
   test("has a span below that of its caller, and each use of the store one below it", async () => {
     const { spans, method } = serviceWith(() => Promise.resolve([1]));
-    await method.call(message, fromCaller);
+    await method.call(message, fromCaller, inProgress);
     const call = spans.at(-1);
     expect(call).toMatchObject({
       name: path.slice(1),
@@ -88,7 +89,7 @@ describe("a call", () => {
 
   test("that the store fails has the error in both spans", async () => {
     const { spans, method } = serviceWith(() => Promise.reject(new StoreError("down")));
-    await expect(method.call(message, [])).rejects.toThrow("down");
+    await expect(method.call(message, [], inProgress)).rejects.toThrow("down");
     expect(spans).toMatchObject([
       { isError: true, attributes: { "error.type": "StoreError" } },
       { isError: true, parentSpanId: undefined, attributes: { "error.type": "INTERNAL" } },
@@ -97,7 +98,7 @@ describe("a call", () => {
 
   test("that its caller has not sampled has no span", async () => {
     const { spans, method } = serviceWith(() => Promise.resolve([1]));
-    await method.call(message, ["traceparent", `00-${traceId}-${callerSpan}-00`]);
+    await method.call(message, ["traceparent", `00-${traceId}-${callerSpan}-00`], inProgress);
     expect(spans).toEqual([]);
   });
 
@@ -109,7 +110,9 @@ describe("a call", () => {
         throw new GrpcError(StatusCode.InvalidArgument, "no");
       },
     };
-    expect(() => tracedMethod(path, rejecting, tracing, tracing.current, false).call(message, [])).toThrow("no");
+    expect(() => tracedMethod(path, rejecting, tracing, tracing.current, false).call(message, [], inProgress)).toThrow(
+      "no",
+    );
     expect(spans).toMatchObject([{ isError: false, attributes: { "rpc.response.status_code": "INVALID_ARGUMENT" } }]);
   });
 });
@@ -130,7 +133,7 @@ describe("without spans", () => {
   });
 
   test("lines of calls have the trace of the caller", () => {
-    void tracedMethod(path, method, undefined, current, true).call(message, fromCaller);
+    void tracedMethod(path, method, undefined, current, true).call(message, fromCaller, inProgress);
     expect(seen).toMatchObject([{ traceId, spanId: callerSpan }]);
   });
 });
@@ -151,7 +154,7 @@ describe("an error that a call ends with", () => {
   ])("%s has the trace of the call for its line", async (_, call) => {
     const current = new CurrentTrace();
     const traced = tracedMethod(path, failing(call), undefined, current, true);
-    await expect(async () => traced.call(message, fromCaller)).rejects.toBe(bug);
+    await expect(async () => traced.call(message, fromCaller, inProgress)).rejects.toBe(bug);
     expect(current.fieldsOf(bug)).toEqual(fields);
   });
 
@@ -164,7 +167,7 @@ describe("an error that a call ends with", () => {
       tracing.current,
       false,
     );
-    await expect(async () => traced.call(message, fromCaller)).rejects.toBe(bug);
+    await expect(async () => traced.call(message, fromCaller, inProgress)).rejects.toBe(bug);
     expect(tracing.current.fieldsOf(bug)).toEqual({ ...fields, span_id: spans[0]?.spanId });
   });
 });

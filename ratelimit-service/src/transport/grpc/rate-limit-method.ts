@@ -1,7 +1,7 @@
 /** envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit as a method of the gRPC server. */
 import { type CallBounds, CallTooLargeError, defaultCallBounds } from "../../limiter/call-bounds.ts";
 import { RateLimitError, type RateLimitErrorCode, type RateLimitService } from "../../service.ts";
-import type { UnaryMethod } from "@gatewayproxy/grpc/server/method";
+import type { CallState, UnaryMethod } from "@gatewayproxy/grpc/server/method";
 import { decodeRateLimitRequest, encodeRateLimitResponse } from "./rate-limit-codec.ts";
 import { GrpcError, StatusCode } from "@gatewayproxy/grpc/status";
 import { WireError } from "@gatewayproxy/protos/wire-reader";
@@ -22,9 +22,10 @@ export function rateLimitMethod(
 ): [path: string, method: UnaryMethod] {
   return ["/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", { kind: "unary", call }];
 
-  function call(message: Buffer): Uint8Array | Promise<Uint8Array> {
+  function call(message: Buffer, _fields: readonly string[], state: CallState): Uint8Array | Promise<Uint8Array> {
     try {
-      const response = service.shouldRateLimit(decodeRateLimitRequest(message, bounds));
+      const request = decodeRateLimitRequest(message, bounds);
+      const response = service.shouldRateLimit(request.reserves === true ? { ...request, state } : request);
       return response instanceof Promise
         ? response.then(encodeRateLimitResponse, fail)
         : encodeRateLimitResponse(response);

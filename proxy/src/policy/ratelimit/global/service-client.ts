@@ -182,7 +182,7 @@ export class ServiceClient {
     done(breakerIsOpen);
     if (!this.#breaker.acquireProbe()) return;
     const probeMs = this.#breaker.probeTimeoutMs(timeoutMs);
-    this.#sendDecisionCall(method, call, probeMs, () => undefined);
+    this.#sendDecisionCall(method, probeOf(call), probeMs, () => undefined);
   }
 
   #sendDecisionCall(
@@ -373,6 +373,20 @@ export class ServiceClient {
     this.#failuresInARow = 0;
     this.#respondedMs = this.#options.clock.nowMs();
   }
+}
+
+/**
+ * Returns the copy of a call. An estimate that it counted would stay, since the request is decided without it, and
+ * charges its usage. Services that know no hits of descriptors count 1.
+ */
+function probeOf(call: RateLimitRequest): RateLimitRequest {
+  if (call.reserves !== true) return call;
+  const { domain, hits, descriptors } = call;
+  return {
+    domain,
+    ...(hits !== undefined && { hits: 1 }),
+    descriptors: descriptors.map((descriptor) => ({ ...descriptor, hits: 0 })),
+  };
 }
 
 function isCallRejected({ cause }: CallFailure): boolean {
