@@ -170,6 +170,8 @@ describe("a response without a report is estimated", () => {
     const { found, hasOpenResponse } = usageOf([created, done, rejected], sent, true);
     expect(hasOpenResponse).toBe(true);
     expect(found[1]).toEqual({ input: 2 * 127, output: 0, total: 254, estimated: true });
+    const many = usageOf([created, done], Array<object>(1_001).fill(create), true);
+    expect(many.found[1]?.input).toBe(100 * 127);
   });
 
   test.each<readonly [string, string]>([

@@ -38,6 +38,9 @@ const audioCharactersPerToken = 3_200;
 const inputAudioCharactersPerToken = 6_400;
 const inputTokensPerSecond = 10;
 
+/** No server makes so many responses of a session at once. Beyond it, a few bytes would cost a whole input each. */
+const maxSureResponses = 100;
+
 const inputPaths = memberPaths("type", "audio", "model", "session.model", "response.model");
 
 /**
@@ -71,9 +74,9 @@ export class RealtimeInput implements MessageSink {
     return this.#awaited > 0;
   }
 
-  /** The number of requested responses of which nothing suggests that the server has rejected them. */
+  /** The number of requested responses of which nothing suggests that the server has rejected them, up to a maximum. */
   get sureResponses(): number {
-    return Math.max(0, this.#awaited - this.#rejections);
+    return Math.min(maxSureResponses, Math.max(0, this.#awaited - this.#rejections));
   }
 
   /** Whether an event names another model than those that events may name. It is known before the event has ended. */
