@@ -133,7 +133,7 @@ function* scopeIn(
   const pages = yield* eachPage(candidates, function* (page): Steps<PageScope> {
     const { routes: named, refs } = yield* referringIn(page, owners);
     // What the translation has accepted decides, or what the listeners allow.
-    const accepted = acceptedParents && refs.map((ref) => acceptedParents.has(ref));
+    const accepted = acceptedParents && acceptedAmong(refs, acceptedParents);
     const inputs = [isPermitted, acceptsAll, ...(accepted ?? [labels])];
     const isAccepted: IsAccepted = (route, { ref, listeners }) =>
       (acceptsAll && listeners.length === 0) ||
@@ -238,6 +238,11 @@ interface ReferringRoutes {
 
 const knownReferring = memoised<readonly ListenerOwner[], KnownValues<readonly AnyRoute[], ReferringRoutes>>(
   () => new KnownValues(),
+);
+
+/** Whether each of some references is accepted. */
+const acceptedAmong = memoisedWith((refs: readonly ParentRef[], accepted: ReadonlySet<ParentRef>) =>
+  refs.map((ref) => accepted.has(ref)),
 );
 
 function referringIn(page: readonly AnyRoute[], owners: readonly ListenerOwner[]): Steps<ReferringRoutes> {
