@@ -7,7 +7,6 @@ import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
-import type { ParentRef } from "../api/http-route.ts";
 import type { RejectedResource } from "../api/rejected-resource.ts";
 import type { NamedObject, ResourceSet } from "../api/resource.ts";
 import {
@@ -16,8 +15,6 @@ import {
   type GatewayClassStatus,
   type GatewayStatus,
   type ListenerStatus,
-  type RouteStatus,
-  routeStatusesIn,
   type Statuses,
 } from "../api/status.ts";
 import type { KubeObject } from "../kube/object.ts";
@@ -27,12 +24,12 @@ import { policySummary } from "../status/policy-summary.ts";
 import { withRejected } from "../status/rejected-resources.ts";
 import { contained } from "../translate/containment.ts";
 import type { AddressDenial } from "../translate/context.ts";
-import { derived } from "@gatewayproxy/runtime/lists";
 import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { ValidCredentials } from "../translate/tls/credentials.ts";
 import { eachObjectInSteps } from "../translate/each-object.ts";
 import { clusterEnvironment } from "../translate/environment.ts";
 import { gatewayOwnership, ourClasses } from "../translate/gateway/gateway-classes.ts";
+import { type AcceptedParents, acceptedParents } from "../translate/gateway/accepted-parents.ts";
 import { gatewayScopes, type ScopeOf } from "../translate/gateway/gateway-scope.ts";
 import { indexResources, prepareIndex } from "../translate/index/resource-index.ts";
 import { maxReferencesOfNamespace } from "../translate/reference/owner-references.ts";
@@ -196,25 +193,6 @@ const addressDenialOf = memoised(({ allowedAddresses }: ProxyDefaults): AddressD
   return (host, port) => guard.denialReasonOfHost(host, port);
 });
 
-/** Returns the parentRefs of routes that the translation has accepted. */
-function acceptedParents(statuses: Statuses): ReadonlySet<ParentRef> {
-  return acceptedIn(Array.from(routeStatusesIn(statuses), ([, status]) => status));
-}
-
-const acceptedIn = derived<RouteStatus, ReadonlySet<ParentRef>>(
-  (routes) => new Set(routes.flatMap(acceptedOf)),
-  (before, { removed, added }) => {
-    const accepted = new Set(before);
-    for (const parent of removed.flatMap(acceptedOf)) accepted.delete(parent);
-    for (const parent of added.flatMap(acceptedOf)) accepted.add(parent);
-    return accepted;
-  },
-);
-
-function acceptedOf({ parents }: RouteStatus): readonly ParentRef[] {
-  return parents.flatMap(({ conditions, parentRef }) => (isTrue(conditions, "Accepted") ? [parentRef] : []));
-}
-
 /**
  * Returns the reason why the parameters of a Gateway or class cannot be used, in one sentence; undefined if they can.
  */
@@ -234,7 +212,7 @@ interface RightsContext {
   readonly status: GatewayStatus;
   readonly scopeOf: ScopeOf;
   /** The parentRefs that the translation has accepted. */
-  readonly accepted: ReadonlySet<ParentRef>;
+  readonly accepted: AcceptedParents;
   readonly maximumRightsOf: MaximumRights;
 }
 

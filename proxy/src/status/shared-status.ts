@@ -5,7 +5,6 @@ import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { isDeepStrictEqual } from "node:util";
 import { fieldsOf } from "../kube/object.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
-import { derived } from "@gatewayproxy/runtime/lists";
 import { memoised } from "@gatewayproxy/runtime/memoised";
 import { desiredSharedList, type SharedEntry, type SharedList } from "./desired-status.ts";
 
@@ -19,19 +18,8 @@ export interface SharedStatus {
 /** The status of an object without entries of this controller. */
 export const noStatus: SharedStatus = { entries: [], fields: {} };
 
-/** Returns the entries of routes of a kind by `namespace/name`. */
-export const routeEntries: (routes: ClusterStatuses["httpRoutes"]) => ReadonlyMap<string, SharedStatus> = derived(
-  (routes) => new Map(routes.map((status) => [objectKey(status), entriesOfRoute(status)])),
-  (before, { removed, added }) => {
-    const entries = new Map(before);
-    for (const status of removed) entries.delete(objectKey(status));
-    for (const status of added) entries.set(objectKey(status), entriesOfRoute(status));
-    return entries;
-  },
-);
-
-/** Returns the same entries for the same status. */
-const entriesOfRoute = memoised(({ parents }: ClusterStatuses["httpRoutes"][number]): SharedStatus => {
+/** Returns the entries of a route: the same for the same status. */
+export const entriesOfRoute = memoised(({ parents }: ClusterStatuses["httpRoutes"][number]): SharedStatus => {
   const entries = parents.map(({ parentRef, conditions }) => ({ ref: { ...parentRef }, conditions }));
   return { entries, fields: {} };
 });

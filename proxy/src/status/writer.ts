@@ -21,7 +21,7 @@ import { inParallel, maxPassMs, Turns } from "../kube/write-order.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
 import { desiredOwnStatus, type OwnStatus, policyAncestors, routeParents, type SharedList } from "./desired-status.ts";
 import { DueRoutes } from "./due-routes.ts";
-import { noStatus, policyEntries, routeEntries, sharedPatch, type SharedStatus } from "./shared-status.ts";
+import { noStatus, policyEntries, entriesOfRoute, sharedPatch, type SharedStatus } from "./shared-status.ts";
 import { type ObjectName, type CurrentObject, WrittenStatuses } from "./written-statuses.ts";
 
 /** Collaborators of a `StatusWriter`. */
@@ -89,7 +89,13 @@ export type CurrentObjects = Readonly<Record<keyof typeof types, readonly Curren
 export class StatusWriter {
   readonly #options: StatusWriterOptions;
   readonly #written: WrittenStatuses;
-  readonly #dueRoutes = new DueRoutes();
+  readonly #routes: Readonly<Record<RouteKind, DueRoutes>> = {
+    HTTPRoute: new DueRoutes(),
+    GRPCRoute: new DueRoutes(),
+    TLSRoute: new DueRoutes(),
+    TCPRoute: new DueRoutes(),
+    UDPRoute: new DueRoutes(),
+  };
   /** Uids of orphans whose conditions of this controller are removed, by key. */
   readonly #withdrawn = new Map<string, string | undefined>();
   /** Objects whose status this process has compared as its own, by key. */
@@ -171,20 +177,22 @@ export class StatusWriter {
       yield;
     }
     for (const kind of routeKinds) {
-      const desired = statuses[routeLists[kind]];
-      const due = this.#dueRoutes.of(kind, current[kind], desired);
-      const entries = routeEntries(desired);
-      tasks.push(...(yield* this.#sharedTasksOf(kind, routeParents, due, entries)));
-      this.#dueRoutes.settle(
-        kind,
-        due.filter((route) => this.#upToDate.get(route) !== statusIn(entries, route)),
-      );
+      const routes = this.#routes[kind];
+      const due = routes.of(current[kind], statuses[routeLists[kind]]);
+      const statusOf = (route: CurrentObject): SharedStatus => {
+        const status = routes.statusOf(route);
+        return status === undefined ? noStatus : entriesOfRoute(status);
+      };
+      tasks.push(...(yield* this.#sharedTasksOf(kind, routeParents, due, statusOf)));
+      routes.settle(due.filter((route) => this.#upToDate.get(route) !== statusOf(route)));
     }
-    for (const [kind, entries] of [
-      ["BackendTLSPolicy", policyEntries(backendTlsPolicies)] as const,
-      ["ProxyPolicy", policyEntries(proxyPolicies)] as const,
-    ]) {
-      tasks.push(...(yield* this.#sharedTasksOf(kind, policyAncestors, current[kind], entries)));
+    for (const [kind, policies] of [
+      ["BackendTLSPolicy", backendTlsPolicies],
+      ["ProxyPolicy", proxyPolicies],
+    ] as const) {
+      const entries = policyEntries(policies);
+      const statusOf = ({ metadata }: CurrentObject) => entries.get(objectKey(metadata)) ?? noStatus;
+      tasks.push(...(yield* this.#sharedTasksOf(kind, policyAncestors, current[kind], statusOf)));
     }
     return tasks;
   }
@@ -193,12 +201,13 @@ export class StatusWriter {
     kind: RouteKind | "BackendTLSPolicy" | "ProxyPolicy",
     list: SharedList,
     objects: readonly CurrentObject[],
-    entries: ReadonlyMap<string, SharedStatus>,
+    statusOf: (object: CurrentObject) => SharedStatus,
   ): Steps<readonly Task[]> {
     const tasks: Task[] = [];
     const now = this.#now();
     for (const [at, resource] of objects.entries()) {
-      const status = statusIn(entries, resource);
+      // Without one, an entry of this controller is removed.
+      const status = statusOf(resource);
       // Most statuses have not changed since the last pass.
       const isKnown = this.#upToDate.get(resource) === status;
       if (!isKnown) tasks.push(...this.#sharedTasks(kind, list, resource, status, now));
@@ -458,11 +467,6 @@ interface Task {
 
 /** Compares one object and returns its write, if one is due. */
 type Comparison = () => readonly Task[];
-
-/** Returns the desired status of an object. Without one, an entry of this controller is removed. */
-function statusIn(entries: ReadonlyMap<string, SharedStatus>, { metadata }: CurrentObject): SharedStatus {
-  return entries.get(objectKey(metadata)) ?? noStatus;
-}
 
 function keyOf(kind: string, { metadata }: CurrentObject): string {
   return renderKey(kind, metadata.namespace, metadata.name);

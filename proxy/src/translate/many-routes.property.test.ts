@@ -10,6 +10,7 @@ import { parseResource } from "../api/parse-resource.ts";
 import { type Resource, type ResourceSet, resourceSet } from "../api/resource.ts";
 import { packSnapshot } from "../app/snapshot-parts.ts";
 import { clusterEnvironment } from "./environment.ts";
+import { acceptedParents } from "./gateway/accepted-parents.ts";
 import { gatewayScope, gatewayScopes } from "./gateway/gateway-scope.ts";
 import { indexResources } from "./index/resource-index.ts";
 import { type Translation, translate } from "./translate.ts";
@@ -262,11 +263,7 @@ test("so are the scope of a Gateway and its translation, as its proxies compute 
 test("so are the rights of a Gateway, by the routes that the translation has accepted", () => {
   holds((all, copy) => {
     const rightsOf = (set: ResourceSet) => {
-      const routes = translate(set, { onlyStatuses: true }).statuses.httpRoutes;
-      const accepting = routes.flatMap(({ parents }) =>
-        parents.filter(({ conditions }) => conditions[0]?.status === "True"),
-      );
-      const accepted = new Set(accepting.map(({ parentRef }) => parentRef));
+      const accepted = acceptedParents(translate(set, { onlyStatuses: true }).statuses);
       const scopeOf = runToEnd(gatewayScopes(set));
       return ["web", "other"].map((name) => runToEnd(scopeOf({ namespace: "a", name }, { accepted })));
     };

@@ -24,6 +24,7 @@ import { eachObject, eachPage, itself } from "../each-object.ts";
 import { allowsSet } from "../listener/listener-sets.ts";
 import type { ListenerOwner, Reference } from "../reference/owner-references.ts";
 import { supportedKindsOf } from "../listener/listeners.ts";
+import type { AcceptedParents } from "./accepted-parents.ts";
 import { compareNames, nameKey } from "../index/object-names.ts";
 import { indexResources, prepareIndex } from "../index/resource-index.ts";
 import type { IsPermitted } from "../reference/reference-grants.ts";
@@ -55,7 +56,7 @@ export interface ScopeOptions {
    */
   readonly acceptsAll?: boolean;
   /** The parentRefs that a translation of the resources accepted. Default: routes are compared with listeners here. */
-  readonly accepted?: ReadonlySet<ParentRef> | undefined;
+  readonly accepted?: AcceptedParents | undefined;
 }
 
 /** Returns the scope of one Gateway. Its steps divide the work. */
@@ -240,10 +241,20 @@ const knownReferring = memoised<readonly ListenerOwner[], KnownValues<readonly A
   () => new KnownValues(),
 );
 
-/** Whether each of some references is accepted. */
-const acceptedAmong = memoisedWith((refs: readonly ParentRef[], accepted: ReadonlySet<ParentRef>) =>
-  refs.map((ref) => accepted.has(ref)),
-);
+/** Which references of a page are accepted, in the last version for which that was asked. */
+const knownAccepted = new WeakMap<
+  readonly ParentRef[],
+  { readonly version: AcceptedParents; readonly flags: readonly boolean[] }
+>();
+
+/** Whether each reference of a page is accepted. */
+function acceptedAmong(refs: readonly ParentRef[], version: AcceptedParents): readonly boolean[] {
+  const known = knownAccepted.get(refs);
+  const flags =
+    known !== undefined && version.isSameFor(refs, known.version) ? known.flags : refs.map((ref) => version.has(ref));
+  knownAccepted.set(refs, { version, flags });
+  return flags;
+}
 
 function referringIn(page: readonly AnyRoute[], owners: readonly ListenerOwner[]): Steps<ReferringRoutes> {
   return knownReferring(owners).get(page, [], function* () {
