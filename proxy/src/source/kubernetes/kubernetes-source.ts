@@ -245,10 +245,8 @@ class Source implements KubernetesSource {
           : named.memory.read(object, before, () => read(object, before));
       },
       onChange: () => this.#changes.trigger(this.#quietMsOf(kind)),
-      ...(named === undefined && {
-        onReceived: () => this.#recovery.received(),
-        onOutOfDate: () => this.#recovery.becameOutOfDate(),
-      }),
+      onReceived: () => this.#recovery.received(),
+      ...(named === undefined && { onOutOfDate: () => this.#recovery.becameOutOfDate() }),
     });
   }
 
