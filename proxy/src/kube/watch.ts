@@ -309,7 +309,9 @@ class Reflector<T> implements ObjectWatch<T> {
     this.#missingCount++;
     const mayBeMissing = this.state.kind !== "synced" || this.#missingCount >= missingLimit;
     const isMissing = mayBeMissing && (await this.#isApiServer());
-    const versions = isMissing ? await this.#servedVersions() : undefined;
+    // A cluster may lack kinds for good, and each process requests these from time to time.
+    const isKnown = this.state.kind === "absent";
+    const versions = isMissing && !isKnown ? await this.#servedVersions() : undefined;
     if (versions !== undefined) this.#setMissing(versions);
     return slowRetryMs * (0.5 + this.#options.random() / 2);
   }
