@@ -451,8 +451,9 @@ class Source implements KubernetesSource {
    */
   #waitsForKinds(isCopyOld: boolean): boolean {
     if (!this.#kindsAreAwaited()) {
-      if (isCopyOld) this.#changes.trigger();
-      return isCopyOld;
+      const isToBeCopied = isCopyOld && !this.#recovery.hasWaitedLong;
+      if (isToBeCopied) this.#changes.trigger();
+      return isToBeCopied;
     }
     const { leftMs } = this.#recovery;
     if (Number.isFinite(leftMs)) this.#waitTimer = this.#options.clock.setTimer(leftMs, () => this.#changes.trigger());

@@ -1,6 +1,8 @@
 /** What changes wait for after an outage of the API server. */
 import { describe, expect, test, vi } from "vitest";
+import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import type { ApiCall } from "../../kube/testing/scripted-api-server.ts";
+import { Recovery } from "./recovery.ts";
 import { endpointSlice, event, listing, namesOf, service, settle, sourcing } from "./testing/scripted-source.ts";
 
 describe("after an outage of the API server, changes", () => {
@@ -108,4 +110,23 @@ describe("after an outage of the API server, changes", () => {
     await quieten(3_000);
     expect(namesOf((await publishedTimes(2)).resources.Service)).toEqual(["a"]);
   });
+});
+
+test("changes wait for 6 s in all while kinds become out of date again and again, without the times between", () => {
+  const clock = new FakeClock();
+  const recovery = new Recovery(clock, () => undefined);
+  for (let waitedMs = 0; waitedMs < 6_000; waitedMs += 500) {
+    recovery.becameOutOfDate();
+    expect(recovery.leftMs).toBe(Number.POSITIVE_INFINITY);
+    clock.advance(60_000);
+    recovery.received();
+    expect(recovery.leftMs).toBe(Math.min(3_000, 6_000 - waitedMs));
+    clock.advance(500);
+  }
+  recovery.becameOutOfDate();
+  expect(recovery.leftMs).toBe(0);
+  recovery.ended();
+  recovery.becameOutOfDate();
+  recovery.received();
+  expect(recovery.leftMs).toBe(3_000);
 });

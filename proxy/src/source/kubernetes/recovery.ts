@@ -9,6 +9,11 @@ import type { Clock } from "@gatewayproxy/runtime/clock";
  * hold them forever.
  */
 const waitMs = 3_000;
+/**
+ * The maximum of all such times until something is in force again. An API server of which each second request fails
+ * would hold changes forever, since some kind is always out of date.
+ */
+const maxWaitMs = 6_000;
 
 /** Follows the outages of one API server. */
 export class Recovery {
@@ -18,6 +23,8 @@ export class Recovery {
   #outages = 0;
   /** The time of the first response since a kind became out of date; undefined: there was none. */
   #contactMs: number | undefined;
+  /** The time for which changes have waited before, since they began to. */
+  #waitedMs = 0;
   /** Whether what is in force was read before the last outage. */
   #isBehind = false;
 
@@ -40,6 +47,7 @@ export class Recovery {
   /** A kind is out of date. The API server may be away for others, too, so that the time has not begun. */
   becameOutOfDate(): void {
     this.#outages++;
+    this.#waitedMs = this.#isBehind ? this.#waitMs : 0;
     this.#contactMs = undefined;
     this.#isBehind = true;
   }
@@ -53,8 +61,21 @@ export class Recovery {
 
   /** The time for which changes wait for kinds that are out of date; infinite before the first response. */
   get leftMs(): number {
+    if (this.hasWaitedLong) return 0;
+    if (this.#contactMs === undefined) return Number.POSITIVE_INFINITY;
+    const inAllMs = maxWaitMs - this.#waitMs;
+    return Math.min(inAllMs, this.#contactMs + waitMs - this.#clock.monotonicMs());
+  }
+
+  /** Whether changes must not wait any longer, even if further kinds become out of date. */
+  get hasWaitedLong(): boolean {
+    return this.#waitMs >= maxWaitMs;
+  }
+
+  /** The time for which changes have waited, without the times in which the API server did not respond. */
+  get #waitMs(): number {
     const sinceMs = this.#contactMs;
-    return sinceMs === undefined ? Number.POSITIVE_INFINITY : sinceMs + waitMs - this.#clock.monotonicMs();
+    return this.#waitedMs + (sinceMs === undefined ? 0 : this.#clock.monotonicMs() - sinceMs);
   }
 
   /** Objects that were read after the wait are in force. */
