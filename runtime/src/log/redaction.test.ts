@@ -355,6 +355,9 @@ test("a secret is shown as a fingerprint, with its last characters only if it is
   expect(redactValue("blue", false)).toEqual({ text: "blue", isSecret: false });
   expect(redactValue("é".repeat(100), false).text).toBe("é".repeat(32));
   expect(redactValue(`${"a".repeat(60)} sk-proj-MARKMARKMARKMARK`, false).text).toMatch(/^sha256:/);
+  expect(redactValue("/v1/files?limit=5&api_key=MARK", false).text).toMatch(/^sha256:/);
+  expect(redactValue("https://user:MARK@host/", false).isSecret).toBe(true);
+  expect(redactValue("/v1/files?limit=5", false)).toEqual({ text: "/v1/files?limit=5", isSecret: false });
 });
 
 test("configured names are secrets, however many there are, and so are the last ones that were configured before", () => {

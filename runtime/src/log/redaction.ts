@@ -332,6 +332,11 @@ function decode(text: string): string {
   return plain.replaceAll(escapes, (run) => Buffer.from(run.replaceAll("%", ""), "hex").toString());
 }
 
+/** Whether a text is a secret by its form, or a path or a URL that contains one. */
+function containsSecrets(value: string): boolean {
+  return isSecretValue(value.slice(0, maxShownLength)) || redactText(value) !== truncate(value);
+}
+
 const shownBytes = 64;
 /** The minimum length of a secret whose last four characters are shown: of a shorter one they would reveal too much. */
 const minLengthWithEnd = 16;
@@ -340,7 +345,7 @@ const minLengthWithEnd = 16;
 export function redactValue(value: string, isSecret: boolean): { readonly text: string; readonly isSecret: boolean } {
   // A character has at least one byte. What looks like a secret may begin before the cut and end after it.
   const text = trimEnd(Buffer.from(value.slice(0, shownBytes)).subarray(0, shownBytes).toString(), /\ufffd/);
-  if (!isSecret && !isSecretValue(value.slice(0, maxShownLength))) return { text, isSecret };
+  if (!isSecret && !containsSecrets(value)) return { text, isSecret };
   const end = text.length >= minLengthWithEnd ? text.slice(-4) : "";
   return { text: `sha256:${hash("sha256", text).slice(0, 8)}…${end}`, isSecret: true };
 }
