@@ -1,4 +1,6 @@
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { crc32 } from "node:zlib";
 import { afterEach, describe, expect, onTestFinished, test, beforeAll, afterAll } from "vitest";
@@ -198,6 +200,33 @@ describeWith(["memcached"], "counters in memcached", (program) => {
       // Whether the command that timed out was taken is not known.
       expect([5, 6]).toContain((await store.apply([step("k", 0)]))[0]);
     });
+  });
+
+  test("refunds and counts of one counter that wait together are two commands, however many they are", async () => {
+    const lines: string[] = [];
+    const relay = createServer((client) => {
+      const server = connect(memcached.port, "127.0.0.1");
+      client.on("data", (bytes: Buffer) => {
+        lines.push(...bytes.toString().split("\r\n").filter(Boolean));
+        server.write(bytes);
+      });
+      server.pipe(client);
+      client.on("close", () => server.destroy());
+    });
+    await once(relay.listen(0, "127.0.0.1"), "listening");
+    onTestFinished(() => void relay.close());
+    // A listening TCP server has such an address.
+    const store = await openStore([`127.0.0.1:${(relay.address() as AddressInfo).port}`]);
+    const key = `shared-${randomUUID()}`;
+    await store.apply([step(key, 100)]);
+    lines.length = 0;
+    const values = await Promise.all(
+      Array.from({ length: 100 }, async (_, at) => (await store.apply([step(key, at % 2 === 0 ? 3 : -1)]))[0] ?? 0),
+    );
+    expect(lines).toHaveLength(2);
+    expect(values.slice(0, 4)).toEqual([103, 102, 105, 104]);
+    expect(values.at(-1)).toBe(200);
+    expect(await store.apply([step(key, 0)])).toEqual([200]);
   });
 
   describe("an SRV record", () => {

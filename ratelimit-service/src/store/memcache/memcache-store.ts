@@ -176,22 +176,18 @@ export class MemcacheStore implements CounterStore {
   /** Never rejects. */
   async #sendAll(key: string): Promise<void> {
     const waiting = this.#waiting.get(key) ?? [];
-    while (waiting.length > 0) {
-      const batch = waiting.splice(0, batchLength(waiting));
-      // In order: a response settles every step before the next command is sent.
-      await this.#sendBatch(key, batch);
-    }
+    // A response settles every step before the next command is sent.
+    while (waiting.length > 0) await this.#sendBatch(key, waiting.splice(0));
     this.#waiting.delete(key);
   }
 
   async #sendBatch(key: string, batch: readonly PendingStep[]): Promise<void> {
     const { onError, onReply, failsOpen } = this.#options;
-    const sum = batch.reduce((total, { step }) => total + step.hits, 0);
     const server = this.#serverOf(key);
     let before: number;
     try {
       if (server === undefined) throw new Error("there is no server");
-      before = await this.#count(server, key, sum, stepWithLongestWindow(batch));
+      before = await this.#countAll(server, key, batch);
       this.#failed.delete(server);
       onReply?.();
     } catch (cause) {
@@ -206,11 +202,26 @@ export class MemcacheStore implements CounterStore {
       }
       before = 0;
     }
-    let value = before;
-    for (const { step, resolve } of batch) {
-      value = Math.min(maxCount, Math.max(0, value + step.hits));
-      resolve(value);
-    }
+    const values = valuesAfter(before, batch);
+    batch.forEach(({ resolve }, at) => resolve(values[at] ?? 0));
+  }
+
+  /**
+   * Counts steps in their order, and returns the value of the counter before. All counts are one command, and so are
+   * all refunds: if each refund were a command of its own, many of them would delay the calls of others.
+   */
+  async #countAll(server: MemcacheServer, key: string, batch: readonly PendingStep[]): Promise<number> {
+    const added = sumOf(batch, (hits) => Math.max(0, hits));
+    const refunded = sumOf(batch, (hits) => Math.max(0, -hits));
+    const longest = stepWithLongestWindow(batch);
+    if (refunded === 0 || batch.length === 1) return this.#count(server, key, added - refunded, longest);
+    const before = await this.#count(server, key, added, longest);
+    await this.#count(server, key, -refunded, longest);
+    // A refund that found less than it refunds, before a step that counts.
+    const stored = Math.max(0, Math.min(maxCount, before + added) - refunded);
+    const missing = (valuesAfter(before, batch).at(-1) ?? stored) - stored;
+    if (missing > 0) await this.#count(server, key, missing, longest);
+    return before;
   }
 
   /** Counts and returns the value of the counter before. */
@@ -326,10 +337,14 @@ export class MemcacheStore implements CounterStore {
   }
 }
 
-/** Returns the number of steps for one command: all up to a refund, or one refund. */
-function batchLength(waiting: readonly PendingStep[]): number {
-  const at = waiting.findIndex(({ step }) => step.hits < 0);
-  return at === -1 ? waiting.length : Math.max(1, at);
+function sumOf(batch: readonly PendingStep[], read: (hits: number) => number): number {
+  return batch.reduce((total, { step }) => total + read(step.hits), 0);
+}
+
+/** Returns the value of the counter after each step. */
+function valuesAfter(before: number, batch: readonly PendingStep[]): readonly number[] {
+  let value = before;
+  return batch.map(({ step }) => (value = Math.min(maxCount, Math.max(0, value + step.hits))));
 }
 
 function stepWithLongestWindow(batch: readonly PendingStep[]): CounterStep {
