@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import type { LocalLimit } from "../ir/limit.ts";
 import type { Snapshot } from "../ir/snapshot.ts";
+import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { mergeServices, nameCounters } from "./live-limits.ts";
 
 const healthy: ServiceState = {
@@ -80,13 +81,34 @@ test("a counter of a bucket is listed once for each entry that shares it, with t
     entry("default/b", "HTTPRoute/default/b", 100, { when: "false", replicas: 3 }),
     entry("default/b", "HTTPRoute/default/c", 100),
   );
-  const counters = nameCounters(
+  const steps = nameCounters(
     snapshot,
     [{ entry: "bucket default/team", key: undefined, used: 10, held: 4, resetSeconds: 5 }],
     ({ counter }) => counter,
+    10,
   );
+  const { counters, leftOut } = runToEnd(steps);
+  expect(leftOut).toBe(0);
   expect(counters).toMatchObject([
     { policy: "default/a", name: "small", bucket: "team", used: 10, held: 4, limit: 10, remaining: 0 },
     { policy: "default/b", entry: 0, bucket: "team", used: 10, limit: 100, remaining: 90 },
   ]);
+});
+
+test("the counters that are nearest to exhaustion are listed, and the others are counted", () => {
+  const limit: LocalLimit = {
+    ...{ counter: "c", policy: "default/a", entry: 0, target: "HTTPRoute/default/a", counts: "requests" },
+    ...{ amount: 10_000, burst: 0, unit: "Hours", mode: "Enforce" },
+  };
+  const used = Array.from({ length: 10_000 }, (_, at) => (at * 7) % 10_000);
+  const open = used.map((units, at) => {
+    return { entry: "c", key: `api_key=${at}`, used: units, held: 0, resetSeconds: 5 };
+  });
+  const { counters, leftOut } = runToEnd(nameCounters(underLimits(limit), open, ({ counter }) => counter, 3));
+  expect(counters.map(({ remaining, key }) => [remaining, key?.isSecret])).toEqual([
+    [1, true],
+    [2, true],
+    [3, true],
+  ]);
+  expect(leftOut).toBe(9_997);
 });

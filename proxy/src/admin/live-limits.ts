@@ -9,19 +9,23 @@ import type { LiveCounter } from "../policy/ratelimit/counter-table.ts";
 import type { LearnedEntry } from "../policy/ratelimit/global/learned-limits.ts";
 import type { ServiceState } from "../policy/ratelimit/global/service-client.ts";
 import { isSecretExpression, isSecretName, redactValue } from "@gatewayproxy/runtime/redaction";
+import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import { describeWindow } from "./limit-window.ts";
 import { globalLimitsOf, localLimitsOf } from "./snapshot-limits.ts";
 
 /**
- * Returns the counters of current limits, nearest to exhaustion first.
+ * Returns the counters of current limits that are nearest to exhaustion, the nearest first. A step for each counter: a
+ * client can open all that the process has.
  *
  * @param labelOf As `CounterTable.labelOf`.
+ * @param max Of the listed counters; the others are only counted.
  */
-export function nameCounters(
+export function* nameCounters(
   snapshot: Snapshot,
   counters: Iterable<LiveCounter>,
   labelOf: (limit: LocalLimit) => string,
-): readonly LimitCounter[] {
+  max: number,
+): Steps<ListedCounters> {
   const limits = new Map<string, Map<string, NamedLimit>>();
   const add = (named: NamedLimit): void => {
     const { limit, source } = named;
@@ -32,21 +36,57 @@ export function nameCounters(
     const entry = limit.bucket === undefined ? "" : `${limit.policy} ${source} ${limit.entry}`;
     if (sharing.size < maxSharing || sharing.has(entry)) sharing.set(entry, named);
   };
-  for (const { fallback } of globalLimitsOf(snapshot)) for (const limit of fallback) add({ limit, source: "fallback" });
-  for (const limit of localLimitsOf(snapshot)) add({ limit, source: "local" });
-  const named: LimitCounter[] = [];
-  for (const counter of counters) {
-    for (const limit of limits.get(counter.entry)?.values() ?? []) named.push(nameCounter(limit, counter));
+  for (const { fallback } of globalLimitsOf(snapshot)) {
+    for (const limit of fallback) add({ limit, source: "fallback" });
+    yield;
   }
-  return named.sort((a, b) => shareOf(a) - shareOf(b) || b.used - a.used);
+  for (const limit of localLimitsOf(snapshot)) {
+    add({ limit, source: "local" });
+    yield;
+  }
+  let nearest: OpenCounter[] = [];
+  let count = 0;
+  for (const counter of counters) {
+    for (const named of limits.get(counter.entry)?.values() ?? []) {
+      nearest.push({ named, counter, share: shareOf(named, counter) });
+      count++;
+    }
+    if (nearest.length >= max + sortedAtOnce) nearest = nearest.sort(byShare).slice(0, max);
+    yield;
+  }
+  nearest = nearest.sort(byShare).slice(0, max);
+  const listed = yield* mapInSteps(nearest, ({ named, counter }) => nameCounter(named, counter));
+  return { counters: listed, leftOut: count - listed.length };
+}
+
+/** The listed counters, and the number of the others. */
+export interface ListedCounters {
+  readonly counters: readonly LimitCounter[];
+  readonly leftOut: number;
+}
+
+/** A counter and one of the limits that it belongs to. */
+interface OpenCounter {
+  readonly named: NamedLimit;
+  readonly counter: LiveCounter;
+  /** The share of the limit that is left. */
+  readonly share: number;
+}
+
+/** Counters that are collected until those that are not listed are dropped. */
+const sortedAtOnce = 2_048;
+
+function byShare(a: OpenCounter, b: OpenCounter): number {
+  return a.share - b.share || b.counter.used - a.counter.used;
 }
 
 /** Entries of a bucket that are listed for one counter. */
 const maxSharing = 16;
 
 /** A limit of 0 has nothing left. */
-function shareOf({ remaining, limit }: LimitCounter): number {
-  return remaining / Math.max(1, limit);
+function shareOf({ limit }: NamedLimit, { used }: LiveCounter): number {
+  const capacity = limit.amount + limit.burst;
+  return Math.max(0, capacity - used) / Math.max(1, capacity);
 }
 
 interface NamedLimit {

@@ -12,6 +12,7 @@ import { mergeMetrics } from "@gatewayproxy/runtime/metrics";
 import type { ThreadProfile } from "@gatewayproxy/runtime/pprof";
 import { Profiler } from "@gatewayproxy/runtime/profiler";
 import { renderSetting, type SettingKind } from "@gatewayproxy/runtime/setting-kinds";
+import { runInSlices } from "@gatewayproxy/runtime/steps";
 import { readVersion } from "@gatewayproxy/runtime/version";
 import { decisionCapacity, type DecisionQuery } from "../admin/decision-ring.ts";
 import type { ProcessFacts } from "../admin/dump/input.ts";
@@ -37,6 +38,7 @@ import { type ProxySettings, proxySettings } from "./settings.ts";
 import type { TraceWatches } from "./trace-watches.ts";
 import type { EndpointState } from "../ir/endpoint-state.ts";
 import type { ProviderStates } from "../upstream/provider-states.ts";
+import type { LocalLimit } from "../ir/limit.ts";
 import type { BackendKey, Snapshot } from "../ir/snapshot.ts";
 import type { WorkerPool } from "./worker-pool.ts";
 
@@ -183,11 +185,12 @@ async function collectLimits(
   ]);
   const { snapshot } = configuration.state();
   const liveCounters = counters.entries(clock.monotonicMs());
-  const named = nameCounters(snapshot, liveCounters, (limit) => counters.labelOf(limit));
+  const labelOf = (limit: LocalLimit): string => counters.labelOf(limit);
+  const named = await runInSlices(nameCounters(snapshot, liveCounters, labelOf, max));
   return {
     at: new Date(clock.nowMs()).toISOString(),
-    counters: named.slice(0, max),
-    countersLeftOut: Math.max(0, named.length - max),
+    counters: named.counters,
+    countersLeftOut: named.leftOut,
     ...(saved !== undefined && { state: describeSaves(saved.state) }),
     services: mergeServices(services.map(({ result }) => result)),
     learned: mergeLearned(learned.flatMap(({ result }) => result)).slice(0, max),
