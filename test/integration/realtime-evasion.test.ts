@@ -164,6 +164,56 @@ test("a transcription that is billed by its duration is charged an estimate", as
   client.terminate();
 });
 
+describe("a client that leaves", () => {
+  const openAi = "conversation.item.input_audio_transcription";
+  /** A second of audio, which costs 10 tokens. */
+  const audio = JSON.stringify({ type: "input_audio_buffer.append", audio: "A".repeat(64_000) });
+
+  /** A session whose client leaves after it has got the text of an event. */
+  async function leaveAfter(event: object) {
+    const sockets: WebSocket[] = [];
+    const backend = await startWebSocketBackend((socket) => {
+      sockets.push(socket);
+      socket.on("error", () => undefined);
+      socket.on("message", () => socket.send(JSON.stringify(event)));
+    });
+    const gateway = await startRealtime(backend);
+    const client = await openSession(gateway, "/v1/realtime?intent=transcription");
+    const received = once(client, "message");
+    client.send(audio);
+    await received;
+    client.close();
+    await once(client, "close");
+    return { gateway, provider: sockets[0] };
+  }
+
+  test.each<readonly [string, object]>([
+    ["a transcription of OpenAI", { type: `${openAi}.delta`, item_id: "one", delta: "x".repeat(38) }],
+    ["one of vLLM", { type: "transcription.delta", delta: "x".repeat(38) }],
+    ["one of Mistral", { type: "transcription.text.delta", text: "x".repeat(38) }],
+    [
+      "a response of which the server does not say that it begins",
+      { type: "response.text.delta", delta: "x".repeat(38) },
+    ],
+  ])("before the end of %s is charged an estimate", async (_, event) => {
+    const { gateway } = await leaveAfter(event);
+    await vi.waitFor(() => {
+      gateway.clock.advance(60_000);
+      expect(gateway.records).toHaveLength(1);
+    });
+    expect(gateway.records[0]?.usage).toMatchObject({ output: 10, estimated: true });
+    expect(gateway.records[0]?.usage?.input).toBeGreaterThanOrEqual(10);
+  });
+
+  test("before the end of a transcription is charged what the provider reports", async () => {
+    const { gateway, provider } = await leaveAfter({ type: `${openAi}.delta`, item_id: "one", delta: "Hello" });
+    const record = gateway.nextRecord();
+    const usage = { type: "tokens", total_tokens: 48, input_tokens: 38, output_tokens: 10 };
+    provider?.send(JSON.stringify({ type: `${openAi}.completed`, item_id: "one", transcript: "Hello", usage }));
+    expect(await record).toMatchObject({ usage: { total: 48, estimated: false } });
+  });
+});
+
 describe("the model of a session", () => {
   const tokens = "{ tokens: 100, unit: Hours }";
   const prices = "prices: { cheap: { input: '1', output: '1' }, dear: { input: '100', output: '100' } }";

@@ -88,6 +88,26 @@ describe("the usage of a session", () => {
     expect(found.map(({ input }) => input)).toEqual([101, undefined]);
   });
 
+  test("has an estimate of the transcriptions that have not ended, or have failed after a part", () => {
+    const type = (end: string): string => `conversation.item.input_audio_transcription.${end}`;
+    const part = (item_id: string) => ({ type: type("delta"), item_id, delta: "x".repeat(38) });
+    const usage = { type: "tokens", total_tokens: 48, input_tokens: 38, output_tokens: 10 };
+    const { found, hasOpenResponse } = usageOf(
+      [
+        ...[part("one"), part("two"), part("two"), part("three")],
+        ...[
+          { type: type("failed"), item_id: "three" },
+          { type: type("failed"), item_id: "four" },
+        ],
+        { type: type("completed"), item_id: "one", transcript: "", usage },
+      ],
+      [],
+      true,
+    );
+    expect(hasOpenResponse).toBe(true);
+    expect(found.map(({ total }) => total)).toEqual([10, 48, 20]);
+  });
+
   /** vLLM, `TranscriptionDone`; Mistral, `TranscriptionStreamDone`. */
   test("has the transcriptions of other servers", () => {
     const type = "transcription.done";

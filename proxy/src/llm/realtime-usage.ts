@@ -11,7 +11,7 @@ import { maxTokens, UsageTally } from "./usage.ts";
 import type { MessageSink } from "./web-socket-frames.ts";
 
 const paths = memberPaths(
-  ...["type", "delta", "usage", "transcript", "text"],
+  ...["type", "delta", "usage", "transcript", "text", "item_id"],
   ...["response.usage", "response.model", "session.model"],
 );
 
@@ -27,6 +27,12 @@ const transcriptionEnds: ReadonlySet<unknown> = new Set([
   "conversation.item.input_audio_transcription.completed",
   "transcription.done",
 ]);
+const failedTranscription = "conversation.item.input_audio_transcription.failed";
+/** Parts of a transcription: `…input_audio_transcription.delta`, `transcription.delta`, `transcription.text.delta`. */
+const transcriptionPart = /\btranscription\.(?:text\.)?delta$|_transcription\.delta$/;
+
+/** Transcriptions that are distinguished. */
+const maxTranscriptions = 100;
 
 /**
  * Base64 characters of an audio delta for each token of the output: a token is 50 ms, of 24,000 samples a second with
@@ -160,11 +166,14 @@ export class RealtimeUsage implements MessageSink {
   #usage: unknown;
   #eventUsage: unknown;
   #transcriptBytes = 0;
+  #item: unknown;
   #model: unknown;
   #openResponses = 0;
   /** Of the responses that have begun and not ended. */
   #openTextBytes = 0;
   #openAudioCharacters = 0;
+  /** Bytes of text of the transcriptions that have begun and not ended, by their item. */
+  readonly #transcriptions = new Map<string, number>();
   /** The input of the last response: the conversation, which is the input of the next one. */
   #lastInput = 0;
 
@@ -174,9 +183,14 @@ export class RealtimeUsage implements MessageSink {
     this.#onUsage = onUsage;
   }
 
-  /** Whether a response was requested or has begun, and its usage has not been read. */
+  /** Whether a response or a transcription was requested or has begun, and its usage has not been read. */
   get hasOpenResponse(): boolean {
-    return this.#openResponses > 0 || this.#input.awaitsResponse;
+    return this.#begunResponses > 0 || this.#input.awaitsResponse || this.#transcriptions.size > 0;
+  }
+
+  /** Not every server says that a response begins: its text or its audio does. */
+  get #begunResponses(): number {
+    return Math.max(this.#openResponses, this.#openTextBytes + this.#openAudioCharacters > 0 ? 1 : 0);
   }
 
   onPayload(part: Buffer): void {
@@ -199,6 +213,9 @@ export class RealtimeUsage implements MessageSink {
       case "text":
         this.#transcriptBytes = after - valueStart;
         break;
+      case "item_id":
+        this.#item = parsed(value);
+        break;
       case "response.usage":
         this.#usage = parsed(value);
         break;
@@ -213,6 +230,7 @@ export class RealtimeUsage implements MessageSink {
     if (type === "response.created") this.#beginResponse();
     else if (endsOfResponse.has(type)) this.#endResponse();
     else if (transcriptionEnds.has(type)) this.#endTranscription();
+    else if (type === failedTranscription) this.#failTranscription();
     else if (typeof type === "string" && type.endsWith(".delta")) this.#addDelta(type);
     this.#event = undefined;
     this.#type = undefined;
@@ -220,6 +238,7 @@ export class RealtimeUsage implements MessageSink {
     this.#eventUsage = undefined;
     this.#transcriptBytes = 0;
     this.#deltaBytes = 0;
+    this.#item = undefined;
   }
 
   #beginResponse(): void {
@@ -242,12 +261,20 @@ export class RealtimeUsage implements MessageSink {
 
   /** A transcription that is billed by its duration reports no tokens. It costs its audio, and its text. */
   #endTranscription(): void {
+    this.#transcriptions.delete(this.#transcription);
     const usage = this.#charge(this.#eventUsage);
     const sent = this.#input.takeTranscribed();
     if (usage !== undefined && usage.total > 0) return;
     const seconds = secondsOf(this.#eventUsage);
     const input = seconds === undefined ? sent : Math.ceil(seconds * inputTokensPerSecond);
     this.#chargeTokens(input, tokensOfText(this.#transcriptBytes));
+  }
+
+  /** The text that the client has got before is charged. */
+  #failTranscription(): void {
+    const bytes = this.#transcriptions.get(this.#transcription) ?? 0;
+    this.#transcriptions.delete(this.#transcription);
+    if (bytes > 0) this.#chargeTokens(this.#input.takeTranscribed(), tokensOfText(bytes));
   }
 
   /** @returns undefined if there is no valid report. */
@@ -262,15 +289,36 @@ export class RealtimeUsage implements MessageSink {
   }
 
   #addDelta(type: string): void {
-    if (type.endsWith("audio.delta")) this.#openAudioCharacters += this.#deltaBytes;
+    if (transcriptionPart.test(type)) this.#addTranscript();
+    else if (type.endsWith("audio.delta")) this.#openAudioCharacters += this.#deltaBytes;
     else this.#openTextBytes += this.#deltaBytes;
   }
 
-  /** Charges an estimate of the responses whose usage will not be read, since the session has been interrupted. */
+  #addTranscript(): void {
+    const bytes = this.#deltaBytes + this.#transcriptBytes;
+    if (bytes === 0) return;
+    const known = this.#transcriptions.get(this.#transcription) ?? 0;
+    this.#transcriptions.set(this.#transcription, known + bytes);
+  }
+
+  /** The key of the transcription of an event. */
+  get #transcription(): string {
+    const item = typeof this.#item === "string" ? this.#item : "";
+    return this.#transcriptions.has(item) || this.#transcriptions.size < maxTranscriptions ? item : "";
+  }
+
+  /** Charges an estimate of all whose usage will not be read, since the session has been interrupted. */
   end(): void {
-    const responses = this.#openResponses + this.#input.sureResponses;
+    if (this.#transcriptions.size > 0) {
+      const bytes = this.#transcriptions.values().reduce((sum, each) => sum + each, 0);
+      this.#transcriptions.clear();
+      this.#chargeTokens(this.#input.takeTranscribed(), tokensOfText(bytes));
+    }
+    const responses = this.#begunResponses + this.#input.sureResponses;
     if (responses > 0) this.#chargeEstimate(responses);
     this.#openResponses = 0;
+    this.#openTextBytes = 0;
+    this.#openAudioCharacters = 0;
     this.#input.forgetRequests();
   }
 
