@@ -137,6 +137,30 @@ test("connections that a backend does not keep alive, and leaves to the gateway 
   expect(ends).toEqual(["end", "end", "end", "end", "reset", "reset"]);
 });
 
+test("connections that are idle are reset alike", async () => {
+  let ended = 0;
+  let reset = 0;
+  const held: Socket[] = [];
+  const { port } = await startTcp((socket) => {
+    socket.on("error", () => reset++).once("end", () => ended++);
+    socket.once("data", () => held.push(socket));
+  });
+  const gateway = await startGateway(
+    manifests(
+      gatewayManifest(),
+      backendManifest("b", port),
+      routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]),
+    ),
+    { upstream },
+  );
+  const responses = Array.from({ length: 6 }, () => fetch(gateway.url()));
+  await expect.poll(() => held.length).toBe(6);
+  for (const socket of held) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  for (const response of responses) await (await response).text();
+  gateway.clock.advance(10_000);
+  await expect.poll(() => ({ ended, reset })).toEqual({ ended: 4, reset: 2 });
+});
+
 describeWith(["openssl"], "a backend with TLS", ({ openssl }) => {
   test("gets the whole connection closed, where the end of one side would keep a port", async () => {
     const directory = mkdtempSync(join(tmpdir(), "kept-ports-"));

@@ -13,32 +13,25 @@ export interface LocalPort {
 /** A socket without TLS. */
 export class EndpointSocket extends Socket {
   readonly #port: LocalPort;
-  #isConnected = false;
   #isReset = false;
-  /** Whether this side ended while the endpoint had not. */
-  #hasEndedFirst = false;
+  /** Whether the port is counted as one that is kept. */
+  #isKept = false;
 
   constructor(options: Pick<TcpNetConnectOpts, "allowHalfOpen" | "onread">, port: LocalPort) {
     super(options);
     this.#port = port;
-    this.once("connect", () => (this.#isConnected = true));
-    this.once("finish", () => (this.#hasEndedFirst = !this.readableEnded));
-    this.once("close", () => {
-      const hasClosedFirst = this.writableFinished ? this.#hasEndedFirst : !this.readableEnded;
-      if (this.#isConnected && !this.#isReset && hasClosedFirst) port.ports.add(port.use);
-    });
   }
 
   /** Ends this side. */
   override _final(callback: (error?: Error | null) => void): void {
-    if (this.#mustReset) this.resetAndDestroy();
+    if (this.#mustReset()) this.resetAndDestroy();
     super._final(callback);
   }
 
   override destroy(error?: Error): this {
-    // One whose end is being sent cannot be reset.
-    const isEnding = this.writableEnded && !this.writableFinished;
-    return !isEnding && this.#mustReset ? this.resetAndDestroy() : super.destroy(error);
+    // A socket whose end is being sent cannot be reset, and one that has failed keeps no port.
+    const isClosing = error === undefined && !this.writableEnded;
+    return isClosing && this.#mustReset() ? this.resetAndDestroy() : super.destroy(error);
   }
 
   override resetAndDestroy(): this {
@@ -46,9 +39,14 @@ export class EndpointSocket extends Socket {
     return super.resetAndDestroy();
   }
 
-  get #mustReset(): boolean {
-    if (this.#isReset || this.destroyed || this.pending || this.readableEnded) return false;
-    return this.#port.ports.mustReset(this.#port.use);
+  /** Decides before this side ends first. Counts the port if it is kept. */
+  #mustReset(): boolean {
+    if (this.#isReset || this.#isKept || this.destroyed || this.pending || this.readableEnded) return false;
+    const { ports, use } = this.#port;
+    if (ports.mustReset(use)) return true;
+    this.#isKept = true;
+    ports.add(use);
+    return false;
   }
 }
 
@@ -60,6 +58,6 @@ export function countHalfClosed(socket: TLSSocket, { ports, use }: LocalPort): v
   socket.once("finish", () => {
     if (socket.readableEnded) return;
     if (ports.mustReset(use)) socket.destroy();
-    else socket.once("close", () => ports.add(use));
+    else ports.add(use);
   });
 }
