@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect } from "node:tls";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
 import { freePort } from "../support/free-port.ts";
@@ -120,11 +120,20 @@ describeCluster("least privilege", () => {
       const patch = JSON.stringify({ rules });
       await plane.kubectl(["patch", "clusterrole/gateway-proxy-controller", "--type=merge", "-p", patch]);
     };
+    const account = `system:serviceaccount:${system}:gateway-proxy-controller`;
+    const canList = () =>
+      plane.kubectl(["auth", "can-i", "list", "gateways.gateway.networking.k8s.io", "-A", "--as", account]).then(
+        () => true,
+        () => false,
+      );
     const rules = await roleOf();
+    onTestFinished(() => setRules(rules));
     await controller?.stop();
     await setRules(
       rules.map((rule) => ({ ...rule, resources: rule.resources.filter((resource) => resource !== "gateways") })),
     );
+    // The API server learns of a change of roles a moment later.
+    await expect.poll(canList).toBe(false);
     controller = await startController({
       kubeconfig: await kubeconfigOf(plane, system, "gateway-proxy-controller"),
       namespace: system,
