@@ -205,6 +205,30 @@ describe("a client that leaves", () => {
     expect(gateway.records[0]?.usage?.input).toBeGreaterThanOrEqual(10);
   });
 
+  test("never is charged for the parts of a transcription, and the rest by its report", async () => {
+    const backend = await startWebSocketBackend((socket) => {
+      socket.on("message", (data: Buffer) => socket.send(data));
+    });
+    const gateway = await startRealtime(backend, "{ tokens: 5000, unit: Hours }");
+    const client = await openSession(gateway, "/v1/realtime?intent=transcription");
+    const pass = async (event: object): Promise<void> => {
+      const received = once(client, "message");
+      client.send(JSON.stringify(event));
+      await received;
+    };
+    const part = { type: "transcription.delta", delta: "x".repeat(2_400) };
+    await pass(part);
+    expect(await remaining(gateway)).toBe(5_000);
+    await pass(part);
+    await vi.waitFor(async () => expect(await remaining(gateway)).toBe(5_000 - 1_201));
+    const usage = { prompt_tokens: 1_000, completion_tokens: 1_500, total_tokens: 2_500 };
+    await pass({ type: "transcription.done", text: "", usage });
+    await vi.waitFor(async () => expect(await remaining(gateway)).toBe(2_500));
+    const closed = closeOf(client);
+    for (let count = 0; count < 8; count++) client.send(JSON.stringify(part));
+    expect(await closed).toEqual([1_008, "rate limit exceeded"]);
+  });
+
   test("before the end of a transcription is charged what the provider reports", async () => {
     const { gateway, provider } = await leaveAfter({ type: `${openAi}.delta`, item_id: "one", delta: "Hello" });
     const record = gateway.nextRecord();

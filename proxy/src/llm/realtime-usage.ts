@@ -33,6 +33,17 @@ const transcriptionPart = /\btranscription\.(?:text\.)?delta$|_transcription\.de
 
 /** Transcriptions that are distinguished. */
 const maxTranscriptions = 100;
+/** Tokens of text of a transcription that are charged before its end, which may never come. */
+const tokensAtOnce = 1_000;
+
+/** A transcription that has begun and not ended. */
+interface Transcription {
+  /** Bytes of its text that are not charged. */
+  bytes: number;
+  /** Tokens that are charged. */
+  input: number;
+  output: number;
+}
 
 /**
  * Base64 characters of an audio delta for each token of the output: a token is 50 ms, of 24,000 samples a second with
@@ -172,8 +183,8 @@ export class RealtimeUsage implements MessageSink {
   /** Of the responses that have begun and not ended. */
   #openTextBytes = 0;
   #openAudioCharacters = 0;
-  /** Bytes of text of the transcriptions that have begun and not ended, by their item. */
-  readonly #transcriptions = new Map<string, number>();
+  /** By their item. */
+  readonly #transcriptions = new Map<string, Transcription>();
   /** The input of the last response: the conversation, which is the input of the next one. */
   #lastInput = 0;
 
@@ -261,31 +272,47 @@ export class RealtimeUsage implements MessageSink {
 
   /** A transcription that is billed by its duration reports no tokens. It costs its audio, and its text. */
   #endTranscription(): void {
-    this.#transcriptions.delete(this.#transcription);
-    const usage = this.#charge(this.#eventUsage);
+    const { input: paidInput, output: paidOutput } = this.#takeTranscription() ?? { input: 0, output: 0 };
     const sent = this.#input.takeTranscribed();
-    if (usage !== undefined && usage.total > 0) return;
+    const usage = this.#reported(this.#eventUsage);
+    const hasPaid = paidInput + paidOutput > 0;
+    if (usage !== undefined && usage.total > 0) {
+      const input = Math.max(0, (usage.input ?? 0) - paidInput);
+      if (hasPaid) this.#chargeTokens(input, Math.max(0, usage.total - paidInput - paidOutput - input));
+      else this.#onUsage(usage);
+      return;
+    }
     const seconds = secondsOf(this.#eventUsage);
-    const input = seconds === undefined ? sent : Math.ceil(seconds * inputTokensPerSecond);
-    this.#chargeTokens(input, tokensOfText(this.#transcriptBytes));
+    const input = seconds === undefined ? sent : Math.max(0, Math.ceil(seconds * inputTokensPerSecond) - paidInput);
+    this.#chargeTokens(input, Math.max(0, tokensOfText(this.#transcriptBytes) - paidOutput));
   }
 
   /** The text that the client has got before is charged. */
   #failTranscription(): void {
-    const bytes = this.#transcriptions.get(this.#transcription) ?? 0;
-    this.#transcriptions.delete(this.#transcription);
-    if (bytes > 0) this.#chargeTokens(this.#input.takeTranscribed(), tokensOfText(bytes));
+    const begun = this.#takeTranscription();
+    if (begun !== undefined) this.#chargeTokens(this.#input.takeTranscribed(), tokensOfText(begun.bytes));
+  }
+
+  #takeTranscription(): Transcription | undefined {
+    const key = this.#transcription;
+    const begun = this.#transcriptions.get(key);
+    this.#transcriptions.delete(key);
+    return begun;
   }
 
   /** @returns undefined if there is no valid report. */
   #charge(report: unknown): TokenUsage | undefined {
+    const usage = this.#reported(report);
+    if (usage !== undefined && usage.total > 0) this.#onUsage(usage);
+    return usage;
+  }
+
+  #reported(report: unknown): TokenUsage | undefined {
     const tally = new UsageTally();
     tally.add(report ?? null);
     tally.setModel(this.#model);
     const outcome = tally.reported();
-    if (outcome.kind === "uncounted") return undefined;
-    if (outcome.usage.total > 0) this.#onUsage(outcome.usage);
-    return outcome.usage;
+    return outcome.kind === "uncounted" ? undefined : outcome.usage;
   }
 
   #addDelta(type: string): void {
@@ -297,8 +324,17 @@ export class RealtimeUsage implements MessageSink {
   #addTranscript(): void {
     const bytes = this.#deltaBytes + this.#transcriptBytes;
     if (bytes === 0) return;
-    const known = this.#transcriptions.get(this.#transcription) ?? 0;
-    this.#transcriptions.set(this.#transcription, known + bytes);
+    const key = this.#transcription;
+    const begun = this.#transcriptions.get(key) ?? { bytes: 0, input: 0, output: 0 };
+    this.#transcriptions.set(key, begun);
+    begun.bytes += bytes;
+    const output = tokensOfText(begun.bytes);
+    if (output < tokensAtOnce) return;
+    const input = this.#input.takeTranscribed();
+    begun.bytes = 0;
+    begun.input += input;
+    begun.output += output;
+    this.#chargeTokens(input, output);
   }
 
   /** The key of the transcription of an event. */
@@ -310,7 +346,7 @@ export class RealtimeUsage implements MessageSink {
   /** Charges an estimate of all whose usage will not be read, since the session has been interrupted. */
   end(): void {
     if (this.#transcriptions.size > 0) {
-      const bytes = this.#transcriptions.values().reduce((sum, each) => sum + each, 0);
+      const bytes = this.#transcriptions.values().reduce((sum, begun) => sum + begun.bytes, 0);
       this.#transcriptions.clear();
       this.#chargeTokens(this.#input.takeTranscribed(), tokensOfText(bytes));
     }
