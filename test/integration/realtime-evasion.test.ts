@@ -229,6 +229,14 @@ describe("a client that leaves", () => {
     expect(await closed).toEqual([1_008, "rate limit exceeded"]);
   });
 
+  test("a translation, which reports nothing, is charged an estimate of its audio and its text", async () => {
+    const { gateway, provider } = await leaveAfter({ type: "session.output_audio.delta", delta: "A".repeat(63_998) });
+    const record = gateway.nextRecord();
+    provider?.send(JSON.stringify({ type: "session.output_transcript.delta", delta: "x".repeat(38) }));
+    provider?.send('{"type":"session.closed"}');
+    expect((await record).usage).toEqual({ input: 11, output: 20 + 10, total: 41, estimated: true });
+  });
+
   test("before the end of a transcription is charged what the provider reports", async () => {
     const { gateway, provider } = await leaveAfter({ type: `${openAi}.delta`, item_id: "one", delta: "Hello" });
     const record = gateway.nextRecord();

@@ -242,6 +242,7 @@ export class RealtimeUsage implements MessageSink {
     else if (endsOfResponse.has(type)) this.#endResponse();
     else if (transcriptionEnds.has(type)) this.#endTranscription();
     else if (type === failedTranscription) this.#failTranscription();
+    else if (type === "session.closed") this.end();
     else if (typeof type === "string" && type.endsWith(".delta")) this.#addDelta(type);
     this.#event = undefined;
     this.#type = undefined;
@@ -316,13 +317,16 @@ export class RealtimeUsage implements MessageSink {
   }
 
   #addDelta(type: string): void {
-    if (transcriptionPart.test(type)) this.#addTranscript();
-    else if (type.endsWith("audio.delta")) this.#openAudioCharacters += this.#deltaBytes;
+    const isAudio = type.endsWith("audio.delta");
+    if (transcriptionPart.test(type)) this.#addTranscript(this.#deltaBytes + this.#transcriptBytes);
+    else if (type.startsWith("session."))
+      this.#addTranscript(isAudio ? textOfAudio(this.#deltaBytes) : this.#deltaBytes);
+    else if (isAudio) this.#openAudioCharacters += this.#deltaBytes;
     else this.#openTextBytes += this.#deltaBytes;
   }
 
-  #addTranscript(): void {
-    const bytes = this.#deltaBytes + this.#transcriptBytes;
+  /** Also of a translation (`session.output_audio.delta`, `session.output_transcript.delta`), which has no report. */
+  #addTranscript(bytes: number): void {
     if (bytes === 0) return;
     const key = this.#transcription;
     const begun = this.#transcriptions.get(key) ?? { bytes: 0, input: 0, output: 0 };
@@ -370,6 +374,11 @@ export class RealtimeUsage implements MessageSink {
     const outcome = tally.estimated(Math.min(maxTokens, input), Math.min(maxTokens, output));
     if (outcome.kind === "counted" && outcome.usage.total > 0) this.#onUsage(outcome.usage);
   }
+}
+
+/** Returns the bytes of text that cost as much as base64 characters of audio. */
+function textOfAudio(characters: number): number {
+  return Math.ceil((characters / audioCharactersPerToken) * 4);
 }
 
 /** Returns the duration of a transcription, as OpenAI (`seconds`) and Mistral report it; undefined if there is none. */
