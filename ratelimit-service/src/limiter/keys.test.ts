@@ -166,6 +166,9 @@ test("keys are shown without values that may be credentials", () => {
     ]),
   ).toBe("rl_api%5Fkey_sha256:ad81f266…-key_user_a%5Fb_60");
   expect(shown([{ key: "client", value: "sk-proj-abcdefghijklmnop" }])).not.toContain("abcdefgh");
+  // The path of Envoy, with its query.
+  expect(shown([{ key: "path", value: `/${"v".repeat(80)}?limit=5&access_token=MARK` }])).not.toContain("MARK");
+  expect(shown([{ key: "path", value: "/v1?limit=5" }])).toBe("rl_path_/v1?limit=5_60");
   const entries = [{ key: "api_key", value: "canary-client-api-key" }];
   const tagged = taggedKey({ cacheKeyPrefix: "", keyForm: "escaped" }, ruleOf("rl"), entries);
   expect(windows.map((window) => shownCounterKey(windowKey(tagged, window, 60)))).toEqual([

@@ -357,6 +357,8 @@ test("a secret is shown as a fingerprint, with its last characters only if it is
   expect(redactValue(`${"a".repeat(60)} sk-proj-MARKMARKMARKMARK`, false).text).toMatch(/^sha256:/);
   expect(redactValue("/v1/files?limit=5&api_key=MARK", false).text).toMatch(/^sha256:/);
   expect(redactValue("https://user:MARK@host/", false).isSecret).toBe(true);
+  // Some show the whole value if no part of it is secret.
+  expect(redactValue(`/${"a".repeat(100)}?api_key=MARK`, false).isSecret).toBe(true);
   expect(redactValue("/v1/files?limit=5", false)).toEqual({ text: "/v1/files?limit=5", isSecret: false });
 });
 

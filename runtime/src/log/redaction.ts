@@ -332,9 +332,9 @@ function decode(text: string): string {
   return plain.replaceAll(escapes, (run) => Buffer.from(run.replaceAll("%", ""), "hex").toString());
 }
 
-/** Whether a short text is a path, a URL or a list with the name of a secret, or with user information. */
-function hasSecretParameter(text: string): boolean {
-  return /[=:@]/.test(text) && withoutParameters(withoutUserInfo(text), 0) !== text;
+/** Whether a text is a secret by its form, or has a parameter with the name of one, or user information. */
+function showsSecret(text: string): boolean {
+  return isSecretValue(text) || (/[=:@]/.test(text) && withoutParameters(withoutUserInfo(text), 0) !== text);
 }
 
 const shownBytes = 64;
@@ -345,8 +345,7 @@ const minLengthWithEnd = 16;
 export function redactValue(value: string, isSecret: boolean): { readonly text: string; readonly isSecret: boolean } {
   // A character has at least one byte. What looks like a secret may begin before the cut and end after it.
   const text = trimEnd(Buffer.from(value.slice(0, shownBytes)).subarray(0, shownBytes).toString(), /\ufffd/);
-  const isShown = !isSecret && !isSecretValue(value.slice(0, maxShownLength)) && !hasSecretParameter(text);
-  if (isShown) return { text, isSecret };
+  if (!isSecret && !showsSecret(value.slice(0, maxShownLength))) return { text, isSecret };
   const end = text.length >= minLengthWithEnd ? text.slice(-4) : "";
   return { text: `sha256:${hash("sha256", text).slice(0, 8)}…${end}`, isSecret: true };
 }
