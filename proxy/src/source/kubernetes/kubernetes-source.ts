@@ -246,7 +246,9 @@ class Source implements KubernetesSource {
       },
       onChange: () => this.#changes.trigger(this.#quietMsOf(kind)),
       onReceived: () => this.#recovery.received(),
-      ...(named === undefined && { onOutOfDate: () => this.#recovery.becameOutOfDate() }),
+      ...(named === undefined && {
+        onOutOfDate: () => this.#recovery.becameOutOfDate(this.#kindsOutOfDate() === this.#whole.size),
+      }),
     });
   }
 
@@ -280,7 +282,7 @@ class Source implements KubernetesSource {
       return;
     }
     this.#waitingSinceMs = undefined;
-    this.#recovery.ended();
+    this.#recovery.ended(this.#kindsOutOfDate() === 0);
     const cachedNamed = Array.from(this.#named.values(), ({ watch }) => watch.values).flat();
     const { Secret, ConfigMap } = resourceSet(distinctResources(cachedNamed));
     const rejectedBySelection = rejected.map(
@@ -441,7 +443,11 @@ class Source implements KubernetesSource {
 
   /** Whether changes wait for kinds that are out of date. */
   #kindsAreAwaited(): boolean {
-    return this.#recovery.leftMs > 0 && [...this.#whole.values()].some(({ isOutOfDate }) => isOutOfDate);
+    return this.#recovery.leftMs > 0 && this.#kindsOutOfDate() > 0;
+  }
+
+  #kindsOutOfDate(): number {
+    return [...this.#whole.values()].filter(({ isOutOfDate }) => isOutOfDate).length;
   }
 
   /**

@@ -112,21 +112,41 @@ describe("after an outage of the API server, changes", () => {
   });
 });
 
-test("changes wait for 6 s in all while kinds become out of date again and again, without the times between", () => {
-  const clock = new FakeClock();
-  const recovery = new Recovery(clock, () => undefined);
-  for (let waitedMs = 0; waitedMs < 6_000; waitedMs += 500) {
-    recovery.becameOutOfDate();
-    expect(recovery.leftMs).toBe(Number.POSITIVE_INFINITY);
-    clock.advance(60_000);
-    recovery.received();
-    expect(recovery.leftMs).toBe(Math.min(3_000, 6_000 - waitedMs));
-    clock.advance(500);
+describe("while kinds become out of date again and again, changes", () => {
+  /** After two kinds have become out of date in turns for 6 s. */
+  function failing() {
+    const clock = new FakeClock();
+    const recovery = new Recovery(clock, () => undefined);
+    for (let waitedMs = 0; waitedMs < 6_000; waitedMs += 1_000) {
+      recovery.becameOutOfDate(false);
+      expect(recovery.leftMs).toBe(Number.POSITIVE_INFINITY);
+      clock.advance(500);
+      recovery.received();
+      expect(recovery.leftMs).toBe(Math.min(3_000, 5_500 - waitedMs));
+      clock.advance(500);
+    }
+    return { clock, recovery };
   }
-  recovery.becameOutOfDate();
-  expect(recovery.leftMs).toBe(0);
-  recovery.ended();
-  recovery.becameOutOfDate();
-  recovery.received();
-  expect(recovery.leftMs).toBe(3_000);
+
+  test("wait for 6 s in all, and again after all kinds were current", () => {
+    const { recovery } = failing();
+    recovery.becameOutOfDate(false);
+    expect([recovery.leftMs, recovery.hasWaitedLong]).toEqual([0, true]);
+    recovery.ended(false);
+    recovery.becameOutOfDate(false);
+    expect([recovery.leftMs, recovery.isBehind]).toEqual([0, false]);
+    recovery.ended(true);
+    recovery.becameOutOfDate(false);
+    expect([recovery.leftMs, recovery.isBehind]).toEqual([Number.POSITIVE_INFINITY, true]);
+  });
+
+  test("wait for 3 s after an outage for all", () => {
+    const { clock, recovery } = failing();
+    recovery.ended(false);
+    recovery.becameOutOfDate(true);
+    clock.advance(3_600_000);
+    expect(recovery.leftMs).toBe(Number.POSITIVE_INFINITY);
+    recovery.received();
+    expect(recovery.leftMs).toBe(3_000);
+  });
 });
