@@ -1,62 +1,9 @@
-import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
-import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { ClusterConnection } from "./connection.ts";
+import type { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { describe, expect, test, vi } from "vitest";
+import type { ClusterConnection } from "./connection.ts";
 import { isObject, type KubeObject } from "./object.ts";
-import {
-  type ApiCall,
-  configMap,
-  listOf,
-  openScriptedApiServer,
-  type ScriptedApiServer,
-} from "./testing/scripted-api-server.ts";
-import { type ObjectWatch, watchObjects } from "./watch.ts";
-
-interface Watching {
-  readonly server: ScriptedApiServer;
-  readonly connection: ClusterConnection;
-  readonly clock: FakeClock;
-  readonly watch: ObjectWatch<KubeObject>;
-  readonly names: () => readonly string[];
-}
-
-const path = "/api/v1/configmaps";
-const quiet = vi.fn();
-const warn = vi.fn();
-const log = { error: quiet, warn, info: quiet, debug: quiet, trace: quiet, isLevelEnabled: () => false };
-
-async function watching(
-  paths: readonly [string, ...string[]] = [path],
-  read: (object: KubeObject, before: KubeObject | undefined) => KubeObject = (object) => object,
-  onChange: () => void = () => undefined,
-): Promise<Watching> {
-  const server = await openScriptedApiServer();
-  const clock = new FakeClock();
-  const connection = new ClusterConnection(server.cluster);
-  const watch = watchObjects<KubeObject>({
-    connection,
-    clock,
-    // The whole of every wait.
-    random: () => 1,
-    log,
-    paths,
-    read,
-    onChange,
-  });
-  onTestFinished(() => {
-    watch.close();
-    connection.close();
-  });
-  return { server, connection, clock, watch, names: () => [...watch.objects.keys()] };
-}
-
-/** Responds to the first list with `items` and opens the watch that follows. */
-async function synced(items: readonly object[] = [configMap("a", 1)]) {
-  const all = await watching();
-  (await all.server.next()).respond(200, listOf(10, items));
-  const stream = await all.server.next();
-  stream.open();
-  return { ...all, stream };
-}
+import { type ApiCall, configMap, listOf, type ScriptedApiServer } from "./testing/scripted-api-server.ts";
+import { nextOf, path, quiet, synced, warn, watching } from "./testing/watching.ts";
 
 const added = (object: object) => ({ type: "ADDED", object });
 const bookmark = (version: number) => ({
@@ -359,18 +306,6 @@ test("a list whose continue token expires between its pages is read as one page"
   expect([names(), watch.state.kind]).toEqual([["default/b", "default/c"], "synced"]);
 });
 
-/** The next request, once the clock has been moved on for it. */
-async function nextOf(server: ScriptedApiServer, clock: FakeClock) {
-  const next = server.next();
-  let isHere = false;
-  void next.then(() => (isHere = true));
-  await vi.waitFor(() => {
-    clock.advance(1_000);
-    expect(isHere).toBe(true);
-  });
-  return await next;
-}
-
 describe("a change after a version that has expired (410 Gone)", () => {
   test("is found by a new list, after an error event", async () => {
     const { server, clock, stream, names } = await synced([configMap("a", 1), configMap("b", 2)]);
@@ -445,143 +380,6 @@ describe("an API server that", () => {
     await respondToCheck(server, clock, 15);
     const again = await nextOf(server, clock);
     expect(again.url.searchParams.get("resourceVersion")).toBe("15");
-  });
-
-  test("does not know the kind is requested again from time to time", async () => {
-    const { server, clock, watch, names } = await watching();
-    (await server.next()).respond(404, {});
-    (await server.next()).respond(200, { major: "1", minor: "36" });
-    await vi.waitFor(() => expect(watch.state).toEqual({ kind: "absent" }));
-    (await nextOf(server, clock)).respond(200, listOf(5, [configMap("a", 1)]));
-    await server.next();
-    expect(watch.state).toEqual({ kind: "synced" });
-    expect(names()).toEqual(["default/a"]);
-  });
-
-  test("is away at first behind a load balancer that responds with 404 does not count as one without the kind", async () => {
-    const { server, clock, watch } = await watching();
-    for (const path of [undefined, "/version", undefined, "/version"]) {
-      const call = await nextOf(server, clock);
-      if (path !== undefined) expect(call.url.pathname).toBe(path);
-      call.respond(404, { message: "no route matched" });
-    }
-    (await nextOf(server, clock)).respond(200, listOf(12, [configMap("b", 12)]));
-    await server.next();
-    expect(watch.state).toEqual({ kind: "synced" });
-  });
-
-  test("serves an older version of the kind is requested for that", async () => {
-    const { server, watch } = await watching(["/apis/x/v1/things", "/apis/x/v1beta1/things"]);
-    (await server.next()).respond(404, {});
-    const older = await server.next();
-    expect(older.url.pathname).toBe("/apis/x/v1beta1/things");
-    older.respond(200, listOf(5, []));
-    expect((await server.next()).url.pathname).toBe("/apis/x/v1beta1/things");
-    expect(watch.state).toEqual({ kind: "synced" });
-  });
-
-  test("does not serve a kind for a moment loses none of its objects", async () => {
-    const { server, clock, stream, watch, names } = await synced();
-    stream.end();
-    (await nextOf(server, clock)).respond(404, {});
-    (await nextOf(server, clock)).respond(404, {});
-    await settle();
-    expect(names()).toEqual(["default/a"]);
-    (await nextOf(server, clock)).respond(404, {});
-    const check = await nextOf(server, clock);
-    expect(check.url.pathname).toBe("/version");
-    check.respond(200, { major: "1", minor: "36" });
-    await vi.waitFor(() => expect(watch.state).toEqual({ kind: "absent" }));
-    expect(names()).toEqual([]);
-  });
-
-  describe("does not serve the versions that are read any more", () => {
-    const collection = (version: string) => `/apis/example.org/${version}/things`;
-    const discovery: Readonly<Record<string, unknown>> = {
-      "/version": { major: "1", minor: "36" },
-      "/apis/example.org": { versions: [{ version: "v1" }, { version: "v2" }] },
-      "/apis/example.org/v1": { resources: [{ name: "others" }] },
-      "/apis/example.org/v2": { resources: [{ name: "things" }, { name: "things/status" }] },
-    };
-    /** Responds to discovery, and with 404 to lists, as many times. */
-    async function missing({ server, clock }: Watching, times: number, found = discovery): Promise<void> {
-      for (let lists = 0; lists < times; ) {
-        const call = await nextOf(server, clock);
-        if (call.url.pathname === collection("v1")) lists++;
-        call.respond(call.url.pathname in found ? 200 : 404, found[call.url.pathname] ?? {});
-      }
-    }
-
-    test("loses none of the objects, until it does not know the kind", async () => {
-      const all = await watching([collection("v1")]);
-      const { server, watch, names } = all;
-      (await server.next()).respond(200, listOf(10, [configMap("a", 1)]));
-      const stream = await server.next();
-      stream.open();
-      stream.end();
-      await missing(all, 6);
-      expect([watch.state.kind, names(), watch.isFailing]).toEqual(["synced", ["default/a"], true]);
-      await missing(all, 2, { ...discovery, "/apis/example.org/v2": { resources: [] } });
-      expect([watch.state.kind, names()]).toEqual(["absent", []]);
-    });
-
-    test("loses no objects while the served versions are unknown", async () => {
-      const all = await watching([collection("v1")]);
-      const { server, clock, watch, names } = all;
-      (await server.next()).respond(200, listOf(10, [configMap("a", 1)]));
-      const stream = await server.next();
-      stream.open();
-      stream.end();
-      for (let lists = 0; lists < 5; ) {
-        const call = await nextOf(server, clock);
-        if (call.url.pathname === collection("v1")) lists++;
-        if (call.url.pathname === "/apis/example.org/v2") call.cut();
-        else call.respond(call.url.pathname in discovery ? 200 : 404, discovery[call.url.pathname] ?? {});
-      }
-      expect([watch.state.kind, names()]).toEqual(["synced", ["default/a"]]);
-    });
-
-    test("is no API server without the kind", async () => {
-      const all = await watching([collection("v1")]);
-      await missing(all, 2);
-      expect(all.watch.state).toEqual({ kind: "unread", versions: ["v2"] });
-    });
-
-    test("has the same objects in another version, which are read again", async () => {
-      const { server, watch, clock } = await watching([collection("v1"), collection("v0")]);
-      const versioned = (apiVersion: string) => listOf(10, [{ ...configMap("a", 1), apiVersion }]);
-      (await server.next()).respond(200, versioned("example.org/v1"));
-      const stream = await server.next();
-      stream.open();
-      stream.end();
-      (await nextOf(server, clock)).respond(404, {});
-      (await nextOf(server, clock)).respond(200, versioned("example.org/v0"));
-      await server.next();
-      expect(watch.objects.get("default/a")).toMatchObject({ apiVersion: "example.org/v0" });
-    });
-  });
-
-  test("is away behind a load balancer that responds with 404 loses none of its objects", async () => {
-    const { server, clock, stream, watch, names } = await synced();
-    stream.end();
-    for (const path of [undefined, undefined, undefined, "/version", undefined, "/version"]) {
-      const call = await nextOf(server, clock);
-      if (path !== undefined) expect(call.url.pathname).toBe(path);
-      call.respond(404, { message: "no route matched" });
-    }
-    await vi.waitFor(() => expect(watch.isFailing).toBe(true));
-    expect([watch.state.kind, names()]).toEqual(["synced", ["default/a"]]);
-    (await nextOf(server, clock)).respond(200, listOf(12, [configMap("b", 12)]));
-    expect((await server.next()).isWatch).toBe(true);
-    expect([watch.isFailing, names()]).toEqual([false, ["default/b"]]);
-  });
-
-  test("forbids it leaves its message in the state", async () => {
-    const { server, watch } = await watching();
-    (await server.next()).respond(403, { message: 'configmaps is forbidden: User "x" cannot list' });
-    await vi.waitFor(() =>
-      expect(watch.state).toEqual({ kind: "forbidden", message: 'configmaps is forbidden: User "x" cannot list' }),
-    );
   });
 });
 

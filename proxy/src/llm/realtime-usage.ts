@@ -318,11 +318,15 @@ export class RealtimeUsage implements MessageSink {
 
   #addDelta(type: string): void {
     const isAudio = type.endsWith("audio.delta");
-    if (transcriptionPart.test(type)) this.#addTranscript(this.#deltaBytes + this.#transcriptBytes);
-    else if (type.startsWith("session."))
+    if (transcriptionPart.test(type)) {
+      this.#addTranscript(this.#deltaBytes + this.#transcriptBytes);
+    } else if (type.startsWith("session.")) {
       this.#addTranscript(isAudio ? textOfAudio(this.#deltaBytes) : this.#deltaBytes);
-    else if (isAudio) this.#openAudioCharacters += this.#deltaBytes;
-    else this.#openTextBytes += this.#deltaBytes;
+    } else if (isAudio) {
+      this.#openAudioCharacters += this.#deltaBytes;
+    } else {
+      this.#openTextBytes += this.#deltaBytes;
+    }
   }
 
   /** Also of a translation (`session.output_audio.delta`, `session.output_transcript.delta`), which has no report. */
