@@ -1,4 +1,4 @@
-/** Sockets to endpoints, which are reset instead of closed where too many local ports are kept (`local-ports.ts`). */
+/** Sockets to endpoints, which are reset instead of closed where too many local ports are kept (ADR 65). */
 import { Socket, type TcpNetConnectOpts } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { LocalPorts, PortUse } from "./local-ports.ts";
