@@ -84,7 +84,7 @@ export class Recovery {
   }
 
   /**
-   * What was read after the wait is in force.
+   * Objects that were read after the wait are in force.
    *
    * @param areCurrent whether all kinds are current.
    */
