@@ -193,6 +193,8 @@ describe("objects", () => {
     };
     await begin();
     await begin();
+    // An API server that starts has not read the roles.
+    for (let times = 0; times < 4; times++) (await nextOf(server, clock)).respond(403, { message: "forbidden" });
     (await nextOf(server, clock)).respond(503, { message: "starting" });
     (await nextOf(server, clock)).respond(503, { message: "starting" });
     const third = await nextOf(server, clock);
@@ -248,7 +250,7 @@ describe("an API server with an older state, which", () => {
     expect(check.url.searchParams.get("limit")).toBe("1");
     check.respond(200, listOf(7, [restored]));
     const list = await nextOf(server, clock);
-    expect([list.isWatch, list.url.searchParams.get("limit")]).toEqual([false, "100"]);
+    expect([list.isWatch, list.url.searchParams.get("limit"), watch.isOutOfDate]).toEqual([false, "100", true]);
     list.respond(200, listOf(7, [restored]));
     expect((await server.next()).url.searchParams.get("resourceVersion")).toBe("7");
     expect(names()).toEqual(["default/a"]);

@@ -76,8 +76,8 @@ export interface ObjectWatch<T> {
    */
   readonly isFailing: boolean;
   /**
-   * Whether the API server could not be reached, and has neither sent the current objects since nor responded several
-   * times that it cannot. `onChange` is called when this ends.
+   * Whether the API server could not be reached, or has an older state, and has neither sent the current objects since
+   * nor responded several times that it cannot. `onChange` is called when this ends.
    */
   readonly isOutOfDate: boolean;
   /** Stops the watch; `onChange` is not called afterwards. */
@@ -241,6 +241,8 @@ class Reflector<T> implements ObjectWatch<T> {
 
   #countError({ status }: ApiFailure): void {
     const isUnknown = status === 404 || this.state.kind !== "synced";
+    // An API server that starts rejects requests until it has read the roles.
+    if (!isUnknown && (status === 401 || status === 403)) return;
     if (isUnknown || ++this.#errorResponses === errorLimit) this.#endOutage();
   }
 
@@ -269,7 +271,10 @@ class Reflector<T> implements ObjectWatch<T> {
 
   /** Updates the state after a failure and returns the delay before the next attempt, in ms. */
   async #delayAfterFailure(error: unknown): Promise<number> {
-    if (error instanceof OlderState) this.#forgetVersions();
+    if (error instanceof OlderState) {
+      this.#forgetVersions();
+      this.#setOutOfDate();
+    }
     if (!(error instanceof ApiFailure)) return this.#logRetry(error, this.#backoff.next());
     switch (error.status) {
       case 410:
@@ -458,12 +463,16 @@ class Reflector<T> implements ObjectWatch<T> {
   #reached<Response>(response: Promise<Response>): Promise<Response> {
     return response.catch((error: unknown) => {
       this.#forgetVersions();
-      const wasOutOfDate = this.isOutOfDate;
-      this.isOutOfDate = true;
-      this.#errorResponses = 0;
-      if (!wasOutOfDate && !this.#ended.signal.aborted) this.#options.onOutOfDate?.();
+      this.#setOutOfDate();
       throw error;
     });
+  }
+
+  #setOutOfDate(): void {
+    const wasOutOfDate = this.isOutOfDate;
+    this.isOutOfDate = true;
+    this.#errorResponses = 0;
+    if (!wasOutOfDate && !this.#ended.signal.aborted) this.#options.onOutOfDate?.();
   }
 
   /** Records a version of the API server. Throws `OlderState` if it is older than the newest one. */
