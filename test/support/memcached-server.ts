@@ -5,6 +5,7 @@ import { connect } from "node:net";
 import { userInfo } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { freePort } from "./free-port.ts";
+import { stopProcess } from "./stop-process.ts";
 
 export interface MemcachedServer {
   readonly address: string;
@@ -64,7 +65,7 @@ export async function startMemcached(binary: string, args: readonly string[] = [
   return {
     address: `127.0.0.1:${port}`,
     port,
-    pause: () => child?.kill("SIGSTOP"),
+    pause: () => stopProcess(child),
     resume: () => child?.kill("SIGCONT"),
     kill,
     start,

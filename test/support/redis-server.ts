@@ -8,6 +8,7 @@ import { createInterface } from "node:readline";
 import { setTimeout } from "node:timers/promises";
 import { createClient } from "@redis/client";
 import { freePort } from "./free-port.ts";
+import { stopProcess } from "./stop-process.ts";
 
 export interface RedisServer {
   readonly host: "127.0.0.1";
@@ -59,7 +60,7 @@ export async function startRedis(binary: string, args: readonly string[] = [], c
   return {
     host: "127.0.0.1",
     port,
-    pause: () => child?.kill("SIGSTOP"),
+    pause: () => stopProcess(child),
     resume: () => child?.kill("SIGCONT"),
     kill,
     start,

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
 import { freePort } from "../../support/free-port.ts";
+import { stopProcess } from "../../support/stop-process.ts";
 
 export interface BackendProcess {
   readonly port: number;
@@ -36,7 +37,7 @@ export async function startBackendProcess(): Promise<BackendProcess> {
   }
   onTestFinished(kill);
   await start();
-  return { port, start, kill, pause: () => void child?.kill("SIGSTOP"), resume: () => void child?.kill("SIGCONT") };
+  return { port, start, kill, pause: () => stopProcess(child), resume: () => void child?.kill("SIGCONT") };
 }
 
 /** The treatment of the bytes between a client and a server. */
