@@ -62,9 +62,12 @@ export async function nextOf(server: ScriptedApiServer, clock: FakeClock) {
   const next = server.next();
   let isHere = false;
   void next.then(() => (isHere = true));
-  await vi.waitFor(() => {
-    clock.advance(1_000);
-    expect(isHere).toBe(true);
-  });
+  await vi.waitFor(
+    () => {
+      clock.advance(1_000);
+      expect(isHere).toBe(true);
+    },
+    { timeout: 10_000 },
+  );
   return await next;
 }
