@@ -11,6 +11,7 @@ import { createServer } from "node:tls";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
 import { expect, onTestFinished, test } from "vitest";
 import type { Backend } from "../../proxy/src/ir/snapshot.ts";
+import { EndpointSocket } from "../../proxy/src/connect/endpoint-socket.ts";
 import { LocalPorts } from "../../proxy/src/connect/local-ports.ts";
 import { defaultUpstream } from "../../proxy/src/upstream/upstream-settings.ts";
 import { TestAuthority } from "../support/certificates.ts";
@@ -186,6 +187,23 @@ describeWith(["openssl"], "a backend with TLS", ({ openssl }) => {
     }
     await expect(once(openAndEnd("10.0.0.1"), "close")).rejects.toThrow("ECONNRESET");
   });
+});
+
+test("the port of a connection that is closed while bytes and its end wait to be sent is counted", async () => {
+  const held = new Set<Socket>();
+  const { port } = await startTcp((socket) => held.add(socket.on("error", () => undefined).pause()));
+  const ports = new LocalPorts(new FakeClock(), 4);
+  const use = { address: `127.0.0.1:${port}`, client: "a" };
+  for (let at = 0; at < 2; at++) {
+    expect(ports.mustReset(use)).toBe(false);
+    const socket = new EndpointSocket({}, { ports, use }).connect(port, "127.0.0.1");
+    await once(socket, "connect");
+    socket.end(Buffer.alloc(64 * 1024 * 1024));
+    socket.destroy();
+    await once(socket, "close");
+  }
+  expect(ports.mustReset(use)).toBe(true);
+  for (const socket of held) socket.destroy();
 });
 
 test("at the maximum, connections of all clients are reset", () => {

@@ -29,9 +29,8 @@ export class EndpointSocket extends Socket {
   }
 
   override destroy(error?: Error): this {
-    // A socket whose end is being sent cannot be reset, and one that has failed keeps no port.
-    const isClosing = error === undefined && !this.writableEnded;
-    return isClosing && this.#mustReset() ? this.resetAndDestroy() : super.destroy(error);
+    // A socket that has failed keeps no port.
+    return error === undefined && this.#mustReset() ? this.resetAndDestroy() : super.destroy(error);
   }
 
   override resetAndDestroy(): this {
@@ -39,7 +38,10 @@ export class EndpointSocket extends Socket {
     return super.resetAndDestroy();
   }
 
-  /** Decides before this side ends first. Counts the port if it is kept. */
+  /**
+   * Decides before this side ends first, and counts the port if it is kept. A socket whose end is being sent cannot be
+   * reset any more, and is counted.
+   */
   #mustReset(): boolean {
     if (this.#isReset || this.#isKept || this.destroyed || this.pending || this.readableEnded) return false;
     const { ports, use } = this.#port;
