@@ -23,6 +23,7 @@ import {
   manifests,
   routeManifest,
   startGateway,
+  type TestGateway,
 } from "../support/gateway.ts";
 import { openFrom } from "../support/proxied-client.ts";
 import {
@@ -74,6 +75,12 @@ async function startRelay(port: number, rest: Partial<Backend> = {}) {
   return { clock, openAndEnd };
 }
 
+/** A gateway that sends requests to `port`. */
+function startHttp(port: number, options: { readonly expectsProxyHeader?: boolean } = {}): Promise<TestGateway> {
+  const route = routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]);
+  return startGateway(manifests(gatewayManifest(), backendManifest("b", port), route), { upstream, ...options });
+}
+
 test("connections of a client that has more ports than the average are reset from half of the maximum on", async () => {
   const { port, nextEnd } = await startServer();
   const { clock, openAndEnd } = await startRelay(port);
@@ -97,14 +104,7 @@ test("tunnels are reset alike", async () => {
   const { port, nextEnd } = await startServer((socket) => {
     socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
   });
-  const gateway = await startGateway(
-    manifests(
-      gatewayManifest(),
-      backendManifest("b", port),
-      routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]),
-    ),
-    { upstream, expectsProxyHeader: true },
-  );
+  const gateway = await startHttp(port, { expectsProxyHeader: true });
   const ends = [];
   for (let at = 0; at < 6; at++) {
     const upgrade = "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
@@ -121,14 +121,7 @@ test("connections that a backend does not keep alive, and leaves to the gateway 
   const { port, nextEnd } = await startServer((socket) => {
     socket.write("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
   });
-  const gateway = await startGateway(
-    manifests(
-      gatewayManifest(),
-      backendManifest("b", port),
-      routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]),
-    ),
-    { upstream },
-  );
+  const gateway = await startHttp(port);
   const ends = [];
   for (let at = 0; at < 6; at++) {
     const next = nextEnd();
@@ -146,14 +139,7 @@ test("connections that are idle are reset alike", async () => {
     socket.on("error", () => reset++).once("end", () => ended++);
     socket.once("data", () => held.push(socket));
   });
-  const gateway = await startGateway(
-    manifests(
-      gatewayManifest(),
-      backendManifest("b", port),
-      routeManifest("r", [`{ backendRefs: [${backendRef("b")}] }`]),
-    ),
-    { upstream },
-  );
+  const gateway = await startHttp(port);
   const responses = Array.from({ length: 6 }, () => fetch(gateway.url()));
   await expect.poll(() => held.length).toBe(6);
   for (const socket of held) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");

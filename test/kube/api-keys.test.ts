@@ -3,18 +3,14 @@
  * and follows changes of the labels.
  */
 import { request } from "node:http";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
+import type { ControlPlane } from "../rig/control-plane.ts";
 import { freePort } from "../support/free-port.ts";
 import { kubeconfigOf, type Rule } from "./support/accounts.ts";
-import { type Cluster, clusterOf, describeCluster, eventually } from "./support/cluster.ts";
-import { type ControllerProcess, startController } from "./support/controller-process.ts";
+import { type Cluster, describeCluster, eventually } from "./support/cluster.ts";
+import type { ControllerProcess } from "./support/controller-process.ts";
 import { type GatewayProcess, startGatewayProcess } from "./support/gateway-process.ts";
-import { defineKinds } from "./support/global-setup.ts";
-
-const system = "gateway-proxy-system";
-const rbacFolder = join(import.meta.dirname, "..", "..", "deploy", "rbac");
+import { startOwnController, startOwnPlane, system } from "./support/own-plane.ts";
 
 function secret(name: string, key: string, labels = "keys: customers"): string {
   return `
@@ -92,17 +88,9 @@ describeCluster("API keys by labels", () => {
   let port: number;
 
   beforeAll(async () => {
-    plane = await startControlPlane({ controllers: true });
-    cluster = clusterOf(plane.kubeconfig);
-    await defineKinds(plane.kubeconfig);
     port = await freePort();
-    await cluster.apply(setting(port));
-    await plane.kubectl(["apply", "-f", rbacFolder]);
-    controller = await startController({
-      kubeconfig: await kubeconfigOf(plane, system, "gateway-proxy-controller"),
-      namespace: system,
-      args: ["--proxy-service-type", "ClusterIP"],
-    });
+    ({ plane, cluster } = await startOwnPlane(setting(port)));
+    controller = await startOwnController(plane);
     for (const part of ["rolebinding", "serviceaccount"]) {
       await eventually(
         () => cluster.get(`${part}/web-gateway-proxy`, "tenant"),

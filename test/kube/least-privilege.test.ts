@@ -11,11 +11,11 @@ import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
 import { freePort } from "../support/free-port.ts";
 import { kubeconfigOf, type Permission, permissionsOf, type Rule, usedPermissions } from "./support/accounts.ts";
 import { type Cluster, clusterOf, describeCluster, eventually } from "./support/cluster.ts";
-import { type ControllerProcess, startController } from "./support/controller-process.ts";
+import type { ControllerProcess } from "./support/controller-process.ts";
 import { type GatewayProcess, getStatus, startGatewayProcess } from "./support/gateway-process.ts";
 import { defineKinds } from "./support/global-setup.ts";
+import { startOwnController, system } from "./support/own-plane.ts";
 
-const system = "gateway-proxy-system";
 const rbacFolder = join(import.meta.dirname, "..", "..", "deploy", "rbac");
 
 describeCluster("least privilege", () => {
@@ -34,11 +34,7 @@ describeCluster("least privilege", () => {
     httpsPort = await freePort();
     await cluster.apply(setting(port, httpsPort, await certificate(plane)));
     await plane.kubectl(["apply", "-f", rbacFolder]);
-    controller = await startController({
-      kubeconfig: await kubeconfigOf(plane, system, "gateway-proxy-controller"),
-      namespace: system,
-      args: ["--proxy-service-type", "ClusterIP", "--proxy-network-policy", "on"],
-    });
+    controller = await startOwnController(plane, "--proxy-network-policy", "on");
     for (const part of ["rolebinding", "serviceaccount"]) {
       await eventually(
         () => cluster.get(`${part}/web-gateway-proxy`, "tenant"),
@@ -134,11 +130,7 @@ describeCluster("least privilege", () => {
     );
     // The API server learns of a change of roles a moment later.
     await expect.poll(canList).toBe(false);
-    controller = await startController({
-      kubeconfig: await kubeconfigOf(plane, system, "gateway-proxy-controller"),
-      namespace: system,
-      args: ["--proxy-service-type", "ClusterIP", "--proxy-network-policy", "on"],
-    });
+    controller = await startOwnController(plane, "--proxy-network-policy", "on");
     const isLogged = (text: string) =>
       controller?.log.some(({ msg, problem }) => `${String(msg)} ${String(problem)}`.includes(text)) === true;
     await expect.poll(() => isLogged("cannot read Gateway, which needs the verbs list and watch")).toBe(true);

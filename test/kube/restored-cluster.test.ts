@@ -5,33 +5,23 @@
 import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
-import { kubeconfigOf } from "./support/accounts.ts";
-import { type Cluster, clusterOf, describeCluster, eventually } from "./support/cluster.ts";
-import { type ControllerProcess, startController } from "./support/controller-process.ts";
-import { defineKinds } from "./support/global-setup.ts";
-
-const system = "gateway-proxy-system";
-const rbacFolder = join(import.meta.dirname, "..", "..", "deploy", "rbac");
+import type { ControlPlane } from "../rig/control-plane.ts";
+import { type Cluster, describeCluster, eventually } from "./support/cluster.ts";
+import type { ControllerProcess } from "./support/controller-process.ts";
+import { startOwnController, startOwnPlane, system } from "./support/own-plane.ts";
 
 describeCluster("after a restore of the cluster", () => {
   let plane: ControlPlane;
   let cluster: Cluster;
 
   beforeAll(async () => {
-    plane = await startControlPlane({ controllers: true });
-    cluster = clusterOf(plane.kubeconfig);
-    await defineKinds(plane.kubeconfig);
-    await cluster.apply(setting);
-    await plane.kubectl(["apply", "-f", rbacFolder]);
+    ({ plane, cluster } = await startOwnPlane(setting));
   });
 
   afterAll(() => plane.stop());
 
   async function control(): Promise<ControllerProcess> {
-    const kubeconfig = await kubeconfigOf(plane, system, "gateway-proxy-controller");
-    const args = ["--proxy-service-type", "ClusterIP"];
-    const controller = await startController({ kubeconfig, namespace: system, args });
+    const controller = await startOwnController(plane);
     onTestFinished(() => controller.stop("SIGKILL"));
     return controller;
   }

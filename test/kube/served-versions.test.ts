@@ -2,19 +2,16 @@
  * CustomResourceDefinitions that change while objects exist: a version that is served no more, and another one in its
  * place. Programs have the permissions of `deploy/rbac` and of the Role that the controller writes.
  */
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ControlPlane, startControlPlane } from "../rig/control-plane.ts";
+import type { ControlPlane } from "../rig/control-plane.ts";
 import { freePort } from "../support/free-port.ts";
 import { type LogLine, type ProxyProcess, spawnClusterProxy } from "../support/proxy-process.ts";
 import { kubeconfigOf } from "./support/accounts.ts";
-import { type Cluster, clusterOf, describeCluster, eventually } from "./support/cluster.ts";
-import { type ControllerProcess, startController } from "./support/controller-process.ts";
+import { type Cluster, describeCluster, eventually } from "./support/cluster.ts";
+import type { ControllerProcess } from "./support/controller-process.ts";
 import { getStatus } from "./support/gateway-process.ts";
-import { defineKinds } from "./support/global-setup.ts";
+import { startOwnController, startOwnPlane, system } from "./support/own-plane.ts";
 
-const system = "gateway-proxy-system";
-const rbacFolder = join(import.meta.dirname, "..", "..", "deploy", "rbac");
 /** A kind counts as missing after three responses, which are up to 10 s apart. */
 const missingMs = 60_000;
 
@@ -25,17 +22,9 @@ describeCluster("while the API server serves another version only, there", () =>
   let port: number;
 
   beforeAll(async () => {
-    plane = await startControlPlane({ controllers: true });
-    cluster = clusterOf(plane.kubeconfig);
-    await defineKinds(plane.kubeconfig);
     port = await freePort();
-    await cluster.apply(setting(port));
-    await plane.kubectl(["apply", "-f", rbacFolder]);
-    controller = await startController({
-      kubeconfig: await kubeconfigOf(plane, system, "gateway-proxy-controller"),
-      namespace: system,
-      args: ["--proxy-service-type", "ClusterIP"],
-    });
+    ({ plane, cluster } = await startOwnPlane(setting(port)));
+    controller = await startOwnController(plane);
     await eventually(
       () => cluster.get("deployment/web-gateway-proxy", "tenant"),
       () => true,

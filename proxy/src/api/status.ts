@@ -17,6 +17,11 @@ export interface Condition<Type extends string = string, Reason extends string =
   readonly observedGeneration?: number;
 }
 
+/** Whether a condition is true. */
+export function isTrue(conditions: readonly Condition[], type: string): boolean {
+  return conditions.some((condition) => condition.type === type && condition.status === "True");
+}
+
 /** A union of conditions, built from the reasons of each type. */
 type ConditionsOf<Reasons extends Readonly<Record<string, string>>> = {
   [Type in keyof Reasons & string]: Condition<Type, Reasons[Type]>;

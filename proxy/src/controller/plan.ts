@@ -10,10 +10,10 @@ import type { GatewayClass } from "../api/gateway-class.ts";
 import type { RejectedResource } from "../api/rejected-resource.ts";
 import type { NamedObject, ResourceSet } from "../api/resource.ts";
 import {
-  type Condition,
   type GatewayClassCondition,
   type GatewayClassStatus,
   type GatewayStatus,
+  isTrue,
   type ListenerStatus,
   type Statuses,
 } from "../api/status.ts";
@@ -467,8 +467,4 @@ function foreignObjects(
 /** Returns the `namespace/name` of the Gateway of a ListenerSet. */
 function parentOf({ metadata, spec: { parentRef } }: ResourceSet["ListenerSet"][number]): string {
   return `${parentRef.namespace ?? metadata.namespace}/${parentRef.name}`;
-}
-
-function isTrue(conditions: readonly Condition[], type: string): boolean {
-  return conditions.some((condition) => condition.type === type && condition.status === "True");
 }

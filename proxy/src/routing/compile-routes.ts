@@ -8,6 +8,7 @@
  * isolation, GEP-1713). Within the listener, if none of the matches at the most specific host name holds, the request
  * goes to the routes of the next less specific host name.
  */
+import { commonEnds, isAt } from "@gatewayproxy/runtime/lists";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { runToEnd, runInSlices, type Steps, type SliceOptions } from "@gatewayproxy/runtime/steps";
 import type { Match } from "../ir/match.ts";
@@ -260,8 +261,7 @@ function keptValues<T>(
   page: readonly Route[],
   place: number | undefined,
 ): readonly (readonly T[])[] | undefined {
-  if (place === undefined) return undefined;
-  for (let at = 0; at < page.length; at++) if (routes[place + at] !== page[at]) return undefined;
+  if (place === undefined || !isAt(routes, place, page)) return undefined;
   return compiled.slice(place, place + page.length);
 }
 
@@ -269,11 +269,9 @@ function keptValues<T>(
  * Returns the index in an earlier list of the object at an index of a list; undefined for an object that is not in it.
  */
 function placesBefore<Item>(before: readonly Item[], after: readonly Item[]): (at: number) => number | undefined {
-  let from = 0;
-  while (from < before.length && before[from] === after[from]) from++;
+  const { start: from, end } = commonEnds(before, after);
   const shift = before.length - after.length;
-  let to = after.length;
-  while (to > from && to + shift > from && before[to - 1 + shift] === after[to - 1]) to--;
+  const to = after.length - end;
   const between = new Map(before.slice(from, to + shift).map((item, at) => [item, from + at]));
   return (at) => {
     if (at < from) return at;

@@ -7,6 +7,7 @@ import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import {
   type AncestorStatus,
   type Condition,
+  isTrue,
   type ParentStatus,
   type PolicyStatus,
   type RouteStatuses,
@@ -64,8 +65,4 @@ function withAttachedSuffix(ancestor: AncestorStatus, suffix: string): AncestorS
       : condition,
   );
   return { ...ancestor, conditions };
-}
-
-function isTrue(conditions: readonly Condition[], type: string): boolean {
-  return conditions.some((condition) => condition.type === type && condition.status === "True");
 }

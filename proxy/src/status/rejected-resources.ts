@@ -14,6 +14,7 @@ import {
   type BackendTlsPolicyStatus,
   type Condition,
   type GatewayClassStatus,
+  isTrue,
   type ParentStatus,
   routeLists,
   type RouteStatus,
@@ -139,7 +140,7 @@ const withDroppedRules = memoisedWith((rejected: RejectedResource, before: Route
   const dropped = `Dropped Rule ${rules.join(", ")}: requests that match it get a 500 response`;
   const parents = before.parents.map((parent): ParentStatus => {
     const { conditions } = parent;
-    if (!conditions.some(({ type, status }) => type === "Accepted" && status === "True")) return parent;
+    if (!isTrue(conditions, "Accepted")) return parent;
     const others = conditions.filter(({ type }) => type !== "PartiallyInvalid");
     const existing = conditions.filter(({ type }) => type === "PartiallyInvalid").map(({ message }) => message);
     const message = [dropped, ...existing].join("; ");

@@ -17,7 +17,7 @@ import {
   type SessionStore,
 } from "./connection.ts";
 import { ClientCalls } from "./client-calls.ts";
-import { firstToClose, type Shares, sharesOf } from "./connection-shares.ts";
+import { callsToDisplace, displace, type Shares, sharesOf } from "./connection-shares.ts";
 import { createConnection } from "./create-connection.ts";
 import { type EndpointFigures, EndpointHealth, unmeasured } from "./endpoint-health.ts";
 import { BackendLoad } from "./backend-load.ts";
@@ -415,13 +415,9 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     const leaving = this.#leaving;
     if (leaving === undefined || !this.#hasManyLeaving) return true;
     if (this.#isDisplacing) return false;
-    const shares = (this.#leavingShares ??= sharesOf(leaving));
-    const { largest } = shares;
-    if (shares.of(largest) <= shares.of(client) + 1) return false;
+    const calls = callsToDisplace(leaving, (this.#leavingShares ??= sharesOf(leaving)), client);
     this.#isDisplacing = true;
-    for (const call of [...(firstToClose(leaving, largest)?.calls ?? [])]) {
-      call.displace({ kind: "overloaded", message: "a client with fewer calls needs a connection" });
-    }
+    for (const call of calls) displace(call);
     this.#isDisplacing = false;
     return !this.#hasManyLeaving;
   }

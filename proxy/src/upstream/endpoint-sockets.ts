@@ -4,7 +4,7 @@
  * any endpoint. Pools that get no socket wait for one in turn.
  */
 import type { Connection } from "./connection.ts";
-import { firstToClose, type Shares, sharesOf } from "./connection-shares.ts";
+import { callsToDisplace, displace, type Shares, sharesOf } from "./connection-shares.ts";
 
 /** A pool, which holds sockets and waits for them. */
 export interface SocketHolder {
@@ -114,14 +114,12 @@ export class EndpointSockets {
   #displaceFor(client: string | undefined): boolean {
     if (this.#isDisplacing) return false;
     const shares = (this.#shares ??= sharesOf(this.#busyConnections()));
-    const { largest } = shares;
-    if (shares.of(largest) <= shares.of(client) + 1) return false;
+    const calls = callsToDisplace(this.#busyConnections(), shares, client);
+    if (calls.length === 0) return false;
     this.#isDisplacing = true;
     // Counted already, so that nothing else takes the place.
     this.#open++;
-    for (const call of [...(firstToClose(this.#busyConnections(), largest)?.calls ?? [])]) {
-      call.displace({ kind: "overloaded", message: "a client with fewer calls needs a connection" });
-    }
+    for (const call of calls) displace(call);
     this.#open--;
     this.#isDisplacing = false;
     // Calls may have ended since.

@@ -49,7 +49,7 @@ export function pagesBy<Item extends object>(keyOf: (item: Item) => string): (it
 }
 
 /** Whether the items of a page are in a list from an index on. */
-function isAt(items: readonly object[], from: number, page: readonly object[]): boolean {
+export function isAt(items: readonly object[], from: number, page: readonly object[]): boolean {
   for (let at = 0; at < page.length; at++) if (items[from + at] !== page[at]) return false;
   return true;
 }

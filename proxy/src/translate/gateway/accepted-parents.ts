@@ -5,7 +5,7 @@
 import { derived } from "@gatewayproxy/runtime/lists";
 import { routeKinds } from "@gatewayproxy/runtime/route-key";
 import type { ParentRef } from "../../api/http-route.ts";
-import { routeLists, type RouteStatus, type Statuses } from "../../api/status.ts";
+import { isTrue, routeLists, type RouteStatus, type Statuses } from "../../api/status.ts";
 
 /** As many versions refer to each other until all parentRefs are gathered again. */
 const maxVersions = 32;
@@ -41,13 +41,8 @@ export class AcceptedParents {
       ...removed.map((ref) => [ref, false] as const),
       ...added.map((ref) => [ref, true] as const),
     ]);
-    if (this.#versions < maxVersions) return new AcceptedParents(this.#all, this, changes);
-    const all = this.#gathered();
-    for (const [ref, isAccepted] of changes) {
-      if (isAccepted) all.add(ref);
-      else all.delete(ref);
-    }
-    return new AcceptedParents(all);
+    const next = new AcceptedParents(this.#all, this, changes);
+    return next.#versions <= maxVersions ? next : new AcceptedParents(next.#gathered());
   }
 
   has(ref: ParentRef): boolean {
@@ -84,6 +79,6 @@ const acceptedIn = derived<RouteStatus, AcceptedParents>(
 
 function acceptedOf({ parents }: RouteStatus): readonly ParentRef[] {
   return parents.flatMap(({ conditions, parentRef }) => {
-    return conditions.some(({ type, status }) => type === "Accepted" && status === "True") ? [parentRef] : [];
+    return isTrue(conditions, "Accepted") ? [parentRef] : [];
   });
 }
