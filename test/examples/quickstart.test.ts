@@ -18,8 +18,8 @@ test("the quickstart's manifests are accepted without a problem, and configure w
     { counts: "requests", amount: 10, burst: 5, unit: "Minutes" },
     { counts: "tokens", amount: 1000, burst: 0, unit: "Minutes" },
   ]);
-  expect(backends).toMatchObject({
-    "Backend/default/llm": { endpoints: [{ host: "127.0.0.1", port: 8089 }], ai: { provider: "openai" } },
-  });
-  expect(backends["Backend/default/llm"]).not.toHaveProperty("tls");
+  expect(backends).toMatchObject([
+    { key: "Backend/default/llm", endpoints: [{ host: "127.0.0.1", port: 8089 }], ai: { provider: "openai" } },
+  ]);
+  expect(backends[0]).not.toHaveProperty("tls");
 });

@@ -17,6 +17,8 @@ import { byAddress, globalPolicy, send, serveUnder } from "../support/global-pol
 import { usedMemory } from "../support/memory.ts";
 import { respondGrpc, startRawService } from "../support/rate-limit-service.ts";
 
+const noBackends = () => undefined;
+
 /** Of a response, with the given number of equal statuses. */
 interface Message {
   readonly code: "OK" | "OVER_LIMIT";
@@ -213,7 +215,7 @@ describe("limits that services report for a hundred thousand clients of one name
     const { limiter, sent } = limiterWith(() => messageOf({ code: "OK", statuses: 1 }));
     const learn = (each: GlobalLimit, user: number): void =>
       limiter.compile([each])?.decide(requestOf(user), () => undefined);
-    limiter.prepare([...greedy, modest], {});
+    limiter.prepare([...greedy, modest], noBackends);
     for (let user = 0; user < 100; user++) learn(modest, user);
     const before = await usedMemory();
     for (let user = 0; user < 20_000; user++) for (const each of greedy) learn(each, user);
@@ -226,11 +228,11 @@ describe("limits that services report for a hundred thousand clients of one name
 
   test("are forgotten a minute after no policy names their service", () => {
     const { limiter, clock } = limiterWith(() => messageOf({ code: "OK", statuses: 1 }));
-    limiter.prepare([modest], {});
+    limiter.prepare([modest], noBackends);
     limiter.compile([modest])?.decide(requestOf(0), () => undefined);
-    limiter.prepare([], {});
+    limiter.prepare([], noBackends);
     clock.advance(60_000);
-    limiter.prepare([modest], {});
+    limiter.prepare([modest], noBackends);
     expect(limiter.learned(10)).toEqual([]);
   });
 });

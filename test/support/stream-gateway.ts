@@ -14,6 +14,7 @@ import type { Backend, BackendRef, Bind, StreamListener, StreamRoute } from "../
 import type { ShedReason } from "../../proxy/src/listen/client-connections.ts";
 import { CounterTable, createCounters } from "../../proxy/src/policy/ratelimit/counter-table.ts";
 import type { DropReason, StreamRecord } from "../../proxy/src/telemetry/stream-record.ts";
+import { compareText } from "../../proxy/src/translate/index/object-names.ts";
 
 /** What a test reads of its gateway. */
 export interface StreamGateway {
@@ -97,9 +98,9 @@ export async function startStreams(config: StreamConfig, options: StreamGatewayO
   });
   let generation = 0;
   const apply = async ({ binds, backends }: StreamConfig): Promise<void> => {
-    const byKey = Object.fromEntries(backends.map((backend) => [backend.key, backend]));
-    runToEnd(assertSnapshot({ binds, backends: byKey }));
-    const failures = await dataPlane.apply({ generation: ++generation, binds, backends: byKey });
+    const sorted = backends.toSorted((a, b) => compareText(a.key, b.key));
+    runToEnd(assertSnapshot({ binds, backends: sorted }));
+    const failures = await dataPlane.apply({ generation: ++generation, binds, backends: sorted });
     if (failures.length > 0) throw new Error(JSON.stringify(failures));
   };
   onTestFinished(async () => {

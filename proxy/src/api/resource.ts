@@ -1,4 +1,5 @@
 /** The kinds of resources that the gateway reads. A new kind is one file with its schema and one line here. */
+import { joined } from "@gatewayproxy/runtime/lists";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { routeKinds } from "@gatewayproxy/runtime/route-key";
 import { type Backend, backendSchema } from "./backend.ts";
@@ -118,9 +119,9 @@ export function resourceSet(resources: Iterable<Resource>): ResourceSet {
   return Object.fromEntries(byKind) as unknown as ResourceSet;
 }
 
-/** Returns the routes of all kinds. */
+/** Returns the routes of all kinds; the same list for the same lists. */
 export function routesOf(resources: Pick<ResourceSet, (typeof routeKinds)[number]>): readonly AnyRoute[] {
-  return routeKinds.flatMap((kind): readonly AnyRoute[] => resources[kind]);
+  return joined(routeKinds.map((kind): readonly AnyRoute[] => resources[kind]));
 }
 
 /** The host names of a route; empty for kinds without host names. */

@@ -1,5 +1,6 @@
 /** Summarises the differences between two snapshots in numbers and names, for the log. */
 import { isDeepStrictEqual } from "node:util";
+import { backendsByKey } from "../ir/backends-by-key.ts";
 import type { Route, Snapshot, StreamRoute } from "../ir/snapshot.ts";
 import { bindName } from "../data-plane/data-plane.ts";
 
@@ -12,7 +13,7 @@ export function snapshotChanges(before: Snapshot, after: Snapshot): object {
     generation: after.generation,
     listeners: changes(listenersOf(before), listenersOf(after)),
     routes: changes(routesOf(before), routesOf(after)),
-    backends: changes(new Map(Object.entries(before.backends)), new Map(Object.entries(after.backends))),
+    backends: changes(backendsByKey(before.backends), backendsByKey(after.backends)),
   };
 }
 

@@ -125,7 +125,7 @@ export class Configuration {
   #conflicts: RouteConflicts = { found: [], leftOut: 0, unexaminedHostnames: 0 };
   #servingSinceMs: number | undefined;
   #lastRejected: RejectedConfiguration | undefined;
-  #current: Snapshot = { generation: 0, binds: [], backends: {} };
+  #current: Snapshot = { generation: 0, binds: [], backends: [] };
   /** The current snapshot in the form that is sent to workers. */
   #packed: PackedSnapshot = { frame: { generation: 0, binds: [], backends: [] }, groups: [] };
   #failures: readonly BindFailure[] = [];

@@ -7,7 +7,7 @@
  */
 import { hash } from "node:crypto";
 import type { Steps } from "@gatewayproxy/runtime/steps";
-import { pagesBy } from "@gatewayproxy/runtime/lists";
+import { joined, pagesBy } from "@gatewayproxy/runtime/lists";
 import { memoised, sameList } from "@gatewayproxy/runtime/memoised";
 import type { ApiKeys, Authentication, TokenIssuer } from "../ir/authentication.ts";
 import type { GlobalLimit } from "../ir/global-limit.ts";
@@ -157,7 +157,7 @@ export function* packSnapshot({ generation, binds, backends }: Snapshot): Steps<
     frameBinds.push({ ...bind, listeners: keys, ...(streams !== undefined && { streams: streamKeys }) });
   }
   const backendKeys: PartKey[] = [];
-  for (const page of pagesOfBackends(listOf(backends))) {
+  for (const page of pagesOfBackends(backends)) {
     backendKeys.push(add(backendsPart(page)));
     yield;
   }
@@ -226,7 +226,6 @@ function textPart(text: string): Part {
 }
 
 const pagesOfBackends = pagesBy<Backend>(({ key }) => key);
-const listOf = memoised((backends: Snapshot["backends"]): readonly Backend[] => Object.values(backends));
 
 const backendPart = memoised(({ tls, ...backend }: Backend): Part => {
   if (tls === undefined) return partOf(backend satisfies PackedBackend);
@@ -411,12 +410,8 @@ export class ReceivedParts {
       yield;
       assembled.push({ ...bind, listeners: ofBind, ...(streamsOfBind !== undefined && { streams: streamsOfBind }) });
     }
-    const backends = keys.flatMap((key) => this.#list(key, (backend) => this.#backend(backend)));
-    return {
-      generation,
-      binds: assembled,
-      backends: Object.fromEntries(backends.map((backend) => [backend.key, backend])),
-    };
+    const backends = joined(keys.map((key) => this.#list(key, (backend) => this.#backend(backend))));
+    return { generation, binds: assembled, backends };
   }
 
   /** Returns the value of a part. The member that contains its key determines its type (see `packSnapshot`). */
@@ -441,12 +436,12 @@ export class ReceivedParts {
 
   *#listener(key: PartKey): Steps<Listener> {
     const { routes: packed, tls, ...listener } = this.#part(key) as PackedListener;
-    const routes: Route[] = [];
+    const pages: (readonly Route[])[] = [];
     for (const page of packed) {
-      // One by one, because a page may have more routes than the maximum number of arguments.
-      for (const route of this.#routes(page)) routes.push(route);
+      pages.push(this.#routes(page));
       yield;
     }
+    const routes = joined(pages);
     if (tls === undefined) return { ...listener, routes };
     return { ...listener, tls: this.#assembledOf(key, () => this.#listenerTls(tls)), routes };
   }

@@ -76,8 +76,11 @@ export class PlanInputs {
     planned: readonly Resource[],
   ): readonly Resource[] {
     const { start, end } = commonEnds(before, current);
-    const changed = current.slice(start, current.length - end).map((object) => this.#plannedVersion(object));
-    return [...planned.slice(0, start), ...changed, ...planned.slice(planned.length - end)];
+    const moved = planned.length - current.length;
+    return current.map((object, at) => {
+      if (at < start) return planned[at] ?? object;
+      return at < current.length - end ? this.#plannedVersion(object) : (planned[at + moved] ?? object);
+    });
   }
 
   #plannedVersion(object: Resource): Resource {

@@ -305,7 +305,7 @@ export class DataPlane {
     const backends = await runInSlices(this.#backends.reconcile(snapshot.backends));
     this.#rotations.beginSnapshot();
     this.#authenticators.prepare(authenticationsOf(snapshot));
-    this.#globalLimiter.prepare(globalLimitsOf(snapshot), snapshot.backends);
+    this.#globalLimiter.prepare(globalLimitsOf(snapshot), (key) => backends.get(key)?.backend);
     const shared = {
       backends,
       counters: this.#options.counters,

@@ -44,7 +44,7 @@ const listener: Listener = {
 const bind: Bind = { port: 80, listeners: [listener] };
 
 function check(binds: readonly Bind[], backends: readonly Backend[] = [backend]): void {
-  runToEnd(assertSnapshot({ binds, backends: Object.fromEntries(backends.map((each) => [each.key, each])) }));
+  runToEnd(assertSnapshot({ binds, backends }));
 }
 
 const withRule = (part: Partial<RouteRule>): readonly Bind[] => [
@@ -87,6 +87,14 @@ describe("a snapshot", () => {
     ["*:0 has a port that is not in 1..65535", [{ ...bind, port: 0 }]],
   ])("is rejected if %s", (violation, binds) => {
     expect(() => check(binds)).toThrow(new SnapshotError(`snapshot: ${violation}`));
+  });
+
+  test.each([
+    ["twice", "Service/default/a:80", "Service/default/a:80"],
+    ["after one with a greater key", "Service/default/b:80", "Service/default/a:80"],
+  ])("is rejected if it has a backend %s", (_, before, key) => {
+    const backends = [before, key].map((each) => ({ ...backend, key: each }));
+    expect(() => check([], backends)).toThrow(`${key} does not follow backend ${before} in the order of keys`);
   });
 
   test("is rejected if an endpoint of a backend has no port", () => {

@@ -9,6 +9,7 @@ import type { Filter } from "./filter.ts";
 import type { GlobalLimit } from "./global-limit.ts";
 import type { LocalLimit } from "./limit.ts";
 import { pagesOfRoutes } from "./route-pages.ts";
+import { backendsByKey } from "./backends-by-key.ts";
 import type {
   Backend,
   BackendKey,
@@ -58,14 +59,17 @@ export function* assertSnapshot({ binds, backends }: Pick<Snapshot, "binds" | "b
 
 /** Returns the keys of backends, after it has asserted that they are sound. */
 const soundKeys = memoisedInSteps(function* (backends: Snapshot["backends"]): Steps<ReadonlySet<string>> {
-  const keys = keySetOf(Object.keys(backends));
-  let count = 0;
-  for (const key of keys) {
-    const backend = backends[key];
-    if (backend === undefined) continue;
-    assertBackend(key, backend);
-    assertProviders(key, backend.failover?.providers, backends);
-    if (++count % backendsPerStep === 0) yield;
+  const keys = keysOf(backends);
+  for (const [at, backend] of backends.entries()) {
+    const before = backends[at - 1];
+    assert(
+      before === undefined || before.key < backend.key,
+      backend.key,
+      `does not follow backend ${before?.key} in the order of keys`,
+    );
+    assertBackend(backend);
+    assertProviders(backend.key, backend.failover?.providers, backends);
+    if (at % backendsPerStep === 0) yield;
   }
   return keys;
 });
@@ -74,8 +78,9 @@ const soundKeys = memoisedInSteps(function* (backends: Snapshot["backends"]): St
 let lastKeys: ReadonlySet<string> = new Set();
 
 /** Returns the last set if it has the same keys. */
-function keySetOf(keys: readonly string[]): ReadonlySet<string> {
-  if (keys.length !== lastKeys.size || !keys.every((key) => lastKeys.has(key))) lastKeys = new Set(keys);
+function keysOf(backends: Snapshot["backends"]): ReadonlySet<string> {
+  const isSame = backends.length === lastKeys.size && backends.every(({ key }) => lastKeys.has(key));
+  if (!isSame) lastKeys = new Set(backends.map(({ key }) => key));
   return lastKeys;
 }
 
@@ -215,8 +220,8 @@ function assertGlobal({ id, timeoutMs, descriptors, fallback }: GlobalLimit, key
   for (const limit of fallback) assertLocal(limit, key);
 }
 
-function assertBackend(key: string, backend: Backend): void {
-  assert(key === backend.key, key, `is the key of backend ${backend.key}`);
+function assertBackend(backend: Backend): void {
+  const { key } = backend;
   if (soundBackends.has(backend)) return;
   for (const { host, port } of backend.endpoints) {
     assert(host !== "" && isPort(port), key, `has endpoint ${host}:${port}`);
@@ -235,7 +240,7 @@ function assertProviders(
   assert(providers.length > 0, key, "has a list of providers that is empty");
   for (const { backend, weight } of providers) {
     assert(
-      backends[backend]?.ai !== undefined,
+      backendsByKey(backends).get(backend)?.ai !== undefined,
       key,
       `has provider ${backend}, which is no LLM provider of the snapshot`,
     );

@@ -20,8 +20,8 @@ export interface Snapshot {
   readonly generation: number;
   /** Sorted by address and port; one socket address each. */
   readonly binds: readonly Bind[];
-  /** Every backend that a rule refers to, as a target or as the service of its global limits, by key. */
-  readonly backends: Readonly<Record<BackendKey, Backend>>;
+  /** Every backend that a rule refers to, as a target or as the service of its global limits, sorted by key. */
+  readonly backends: readonly Backend[];
 }
 
 /** A socket address to listen on, and the listeners that share it. */

@@ -231,7 +231,7 @@ export class LimitReplay {
           this.#clock,
         ),
     });
-    limiter.prepare(limits, {});
+    limiter.prepare(limits, () => undefined);
     return limiter;
   }
 

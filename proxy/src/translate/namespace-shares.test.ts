@@ -6,6 +6,7 @@ import { parseResource } from "../api/parse-resource.ts";
 import { type Resource, resourceSet } from "../api/resource.ts";
 import { clusterEnvironment } from "./environment.ts";
 import { type Translation, translate, translateInSteps } from "./translate.ts";
+import { backendsByKey } from "../ir/backends-by-key.ts";
 
 const gatewayApi = "gateway.networking.k8s.io/v1";
 
@@ -159,7 +160,7 @@ test("the endpoints of a namespace are called up to its share of 160,000, and th
   ]);
   const translation = translate(resources, { environment: clusterEnvironment() });
   const called = (namespace: string) =>
-    Object.values(translation.backends)
+    translation.backends
       .filter((backend) => backend.namespace === namespace)
       .reduce((sum, { endpoints }) => sum + endpoints.length, 0);
   expect(["crowd", "host", "other"].map(called)).toEqual([79_000, 79_000, 2_000]);
@@ -175,7 +176,7 @@ test("a namespace alone has 100,000 endpoints called", () => {
     route("crowd", "r", 1, rulesFor("s", 100)),
   ]);
   const { backends, problems } = translate(resources, { environment: clusterEnvironment() });
-  expect(Object.values(backends).reduce((sum, { endpoints }) => sum + endpoints.length, 0)).toBe(100_000);
+  expect(backends.reduce((sum, { endpoints }) => sum + endpoints.length, 0)).toBe(100_000);
   expect(problems).toEqual([]);
 });
 
@@ -203,7 +204,7 @@ test("routes and policies take endpoints from one budget", () => {
     route("crowd", "r", 1, rulesFor("s", 160)),
   ]);
   const { backends } = translate(resources, { environment: clusterEnvironment() });
-  const called = Object.values(backends).map(({ endpoints }) => endpoints.length);
+  const called = backends.map(({ endpoints }) => endpoints.length);
   expect([called.length, called.reduce((sum, each) => sum + each, 0)]).toEqual([161, 160_000]);
 });
 
@@ -221,7 +222,7 @@ test("a reference that no ReferenceGrant permits takes none of the endpoints tha
     ]),
     { environment: clusterEnvironment() },
   );
-  const endpoints = Object.values(translation.backends).map(({ key, endpoints: all }) => [key, all.length]);
+  const endpoints = translation.backends.map(({ key, endpoints: all }) => [key, all.length]);
   expect(endpoints).toEqual([["Service/owned/s:1060", 1_000]]);
 });
 
@@ -257,7 +258,7 @@ test("endpoints that are not ready are read up to the share of a namespace, howe
     "Service crowd/s has more endpoints than are read: namespace crowd has a share of 3997998 of the 4000000 entries",
   );
   expect(conditionsOf(translation, "crowd", "r0").join()).not.toContain("than are read");
-  expect(translation.backends["Service/other/s:1000"]?.endpoints).toHaveLength(1_000);
+  expect(backendsByKey(translation.backends).get("Service/other/s:1000")?.endpoints).toHaveLength(1_000);
 });
 
 test("routes that attach nowhere are compared with listeners up to the share of their namespace, and those of others all the same", () => {

@@ -12,6 +12,7 @@ import { parseManifests } from "../api/parse-manifests.ts";
 import { locateProblems } from "../api/resource-problem.ts";
 import { assertSnapshot } from "../ir/assert-snapshot.ts";
 import { translate } from "./translate.ts";
+import { backendsByKey } from "../ir/backends-by-key.ts";
 
 const folder = join(import.meta.dirname, "testdata");
 const isUpdating = process.env["UPDATE_GOLDEN"] === "1";
@@ -43,7 +44,7 @@ function outcomeOf(path: string, text: string): string {
   const { binds, backends, statuses, conflicts } = translation;
   runToEnd(assertSnapshot(translation));
   const outcome = {
-    snapshot: { binds, backends },
+    snapshot: { binds, backends: Object.fromEntries(backendsByKey(backends)) },
     statuses,
     problems: all.map(renderProblem),
     ...(conflicts.found.length > 0 && {

@@ -68,7 +68,7 @@ export function* translateInSteps(resources: ResourceSet, options: TranslateOpti
 
   return {
     binds: isServing ? yield* buildBinds(gatewayStates, attached, limits) : [],
-    backends: isServing ? yield* collectBackends(gateways.ours, [...routes, ...streams], policies) : {},
+    backends: isServing ? yield* collectBackends(gateways.ours, [...routes, ...streams], policies) : [],
     statuses: yield* statusesOf(context, states, attached, { conflicts, streamConflicts }),
     problems: isServing ? [...gateways.problems, ...resolved.problems, ...(yield* problemsOf(context, states))] : [],
     conflicts: yield* conflicts.report(isServing ? routes : []),

@@ -55,16 +55,16 @@ export class Backends {
    * Opens new backends and keeps existing ones. Removed backends continue until `closeRemoved`. A step for each
    * backend, which may have a thousand endpoints. Must not be called again before the last step.
    *
+   * @param backends sorted by their keys.
    * @returns the same map if each backend has the handle that it had, and no Backend has changed.
    */
-  *reconcile(backends: Readonly<Record<BackendKey, Backend>>): Steps<ReadonlyMap<BackendKey, BackendHandle>> {
-    const all = Object.values(backends);
+  *reconcile(backends: readonly Backend[]): Steps<ReadonlyMap<BackendKey, BackendHandle>> {
     const before = this.#backends;
-    this.#backends = all;
-    // The backends of a snapshot are sorted by their keys, so that most are where they were.
-    const hasSameKeys = all.length === before.length && all.every(({ key }, at) => before[at]?.key === key);
+    this.#backends = backends;
+    // Most are where they were.
+    const hasSameKeys = backends.length === before.length && backends.every(({ key }, at) => before[at]?.key === key);
     const held = new Map<BackendKey, Held>();
-    for (const [at, backend] of all.entries()) {
+    for (const [at, backend] of backends.entries()) {
       if (hasSameKeys && before[at] === backend) continue;
       held.set(backend.key, this.#heldFor(backend));
       yield;

@@ -19,6 +19,7 @@ import { hash } from "node:crypto";
 import { BucketLocks } from "@gatewayproxy/runtime/bucket-locks";
 import { hashOfText } from "@gatewayproxy/runtime/text-hash";
 import type { ProviderFigures } from "../ir/endpoint-state.ts";
+import { backendsByKey } from "../ir/backends-by-key.ts";
 import type { Backend, BackendKey } from "../ir/snapshot.ts";
 import { deservesEjection, ejectionMs } from "./ejection.ts";
 
@@ -94,11 +95,11 @@ export class ProviderStates {
   }
 
   /** Returns the states of the providers of all lists, by the keys of their Backends. */
-  figures(backends: Readonly<Record<BackendKey, Backend>>, nowMs: number): ReadonlyMap<BackendKey, ProviderFigures> {
+  figures(backends: readonly Backend[], nowMs: number): ReadonlyMap<BackendKey, ProviderFigures> {
     const figures = new Map<BackendKey, ProviderFigures>();
-    for (const { failover } of Object.values(backends)) {
+    for (const { failover } of backends) {
       for (const { backend: key } of failover?.providers ?? []) {
-        const backend = backends[key];
+        const backend = backendsByKey(backends).get(key);
         if (backend === undefined) continue;
         figures.set(key, this.of(providerIdentity(backend), backend.namespace).report(nowMs));
       }

@@ -101,6 +101,32 @@ test("a list is grouped in steps of a few items, and at once if it has few other
   expect(read).toBe(2_001);
 });
 
+test("a list that does not change is grouped once, however often a part of it is another one", () => {
+  const items = Array.from({ length: 2_000 }, (_, at): Item => ({ name: `item ${at}`, keys: [`key ${at % 100}`] }));
+  let read = 0;
+  const group = groupedBy<Item>((each) => {
+    read++;
+    return each.keys;
+  }, compare);
+  const groupBoth = (length: number) => {
+    runToEnd(group(items));
+    runToEnd(group(items.slice(0, length)));
+  };
+  groupBoth(1_000);
+  const ofBoth = read;
+  for (let length = 999; length > 990; length--) groupBoth(length);
+  expect(read - ofBoth).toBe(9);
+});
+
+test("pages are joined to one list, and the same pages to the same list", () => {
+  fc.assert(
+    fc.property(fc.array(fc.array(item, { maxLength: 4 }), { maxLength: 6 }), (pages) => {
+      expect(joined(pages)).toEqual(pages.flat());
+      expect(joined([...pages])).toBe(joined(pages));
+    }),
+  );
+});
+
 test("the change between two lists has the items of only one of them", () => {
   const [a, b, c, d] = [{}, {}, {}, {}];
   expect(changeBetween([a, b, c], [a, d, c])).toEqual({ removed: [b], added: [d] });

@@ -54,12 +54,20 @@ export function isAt(items: readonly object[], from: number, page: readonly obje
   return true;
 }
 
-/** Returns all items of pages in one list, and the same list for the same pages. */
+/** Returns all items of pages in one list, and the same list for the same pages. Pages may be empty. */
 export function joined<Item extends object>(pages: Pages<Item>): readonly Item[] {
-  return listOf(sameList(pages)) as readonly Item[];
+  return listOf(sameList(pages.filter(({ length }) => length > 0))) as readonly Item[];
 }
 
-const listOf = memoised((pages: Pages<object>): readonly object[] => pages.flat());
+/** A list that grows while it is filled takes three times the memory of its items. */
+const listOf = memoised((pages: Pages<object>): readonly object[] => {
+  const [first, second] = pages;
+  if (first !== undefined && second === undefined) return first;
+  const items = new Array<object>(pages.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const page of pages) for (const item of page) items[at++] = item;
+  return items;
+});
 
 /** The objects of only one of two lists. */
 export interface ListChange<Item> {
@@ -138,8 +146,13 @@ export function changeBetween<Item>(before: readonly Item[], after: readonly Ite
   return removed.length > most || added.length > most ? undefined : { removed, added };
 }
 
-/** The last lists that began with an object, with their values, newest first. */
-type KnownLists<Item, Value> = readonly { readonly items: readonly Item[]; readonly value: Value }[];
+/** The last lists that began with an object, with their values, the last used one first. */
+type KnownLists<Item, Value> = readonly KnownList<Item, Value>[];
+
+interface KnownList<Item, Value> {
+  readonly items: readonly Item[];
+  readonly value: Value;
+}
 
 /** As for `sameList`. */
 const maxLists = 2;
@@ -182,10 +195,9 @@ function derivedInSteps<Item extends object, Value>(
     if (first === undefined) return ofEmpty;
     const lists = known.get(first) ?? [];
     const found = lists.find((each) => each.items === items);
-    if (found !== undefined) return found.value;
-    const value = yield* follow(items, lists);
-    known.set(first, [{ items, value }, ...lists].slice(0, maxLists));
-    return value;
+    const used = found ?? { items, value: yield* follow(items, lists) };
+    if (used !== lists[0]) known.set(first, [used, ...lists.filter((each) => each !== used)].slice(0, maxLists));
+    return used.value;
   };
 }
 
@@ -214,9 +226,16 @@ function sortedAfter<Item>(
 const maxCompared = 8;
 
 function without<Item>(items: readonly Item[], removed: readonly Item[]): Item[] {
-  if (removed.length <= maxCompared) return items.filter((item) => !removed.includes(item));
-  const left = new Set(removed);
-  return items.filter((item) => !left.has(item));
+  if (removed.length > maxCompared) {
+    const leaving = new Set(removed);
+    return items.filter((item) => !leaving.has(item));
+  }
+  const left = items.slice();
+  for (const item of removed) {
+    const at = left.indexOf(item);
+    if (at !== -1) left.splice(at, 1);
+  }
+  return left;
 }
 
 /** Returns the index in a sorted list before which an item belongs. */

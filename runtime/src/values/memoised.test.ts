@@ -51,6 +51,10 @@ test("an equal value is replaced by the last one of the object", () => {
 test("a list is replaced by the last one with the same items in the same order", () => {
   const [a, b] = [{}, {}];
   const first = sameList([a, b]);
+  for (const other of [{}, {}, {}]) {
+    sameList([a, other]);
+    expect(sameList([a, b])).toBe(first);
+  }
   expect(sameList([a, b])).toBe(first);
   expect(sameList([a])).toEqual([a]);
   expect(sameList([b, a])).toEqual([b, a]);

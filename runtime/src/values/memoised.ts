@@ -63,19 +63,23 @@ export class KnownValues<Key extends WeakKey, Value> {
 /**
  * Returns a function that keeps the last value of each object, and returns it instead of an equal one, so that what is
  * memoised for the value stays.
+ *
+ * @param isEqual default: values are compared in depth.
  */
-export function keepingEqual<Value>(): (key: WeakKey, value: Value) => Value {
+export function keepingEqual<Value>(
+  isEqual: (a: Value, b: Value) => boolean = isDeepStrictEqual,
+): (key: WeakKey, value: Value) => Value {
   const known = new WeakMap<WeakKey, { readonly value: Value }>();
   return (key, value) => {
     const found = known.get(key);
-    if (found !== undefined && isDeepStrictEqual(found.value, value)) return found.value;
+    if (found !== undefined && isEqual(found.value, value)) return found.value;
     known.set(key, { value });
     return value;
   };
 }
 
-/** The last lists that began with an object, newest first. */
-const lists = new WeakMap<object, (readonly object[])[]>();
+/** The last lists that began with an object, the last used one first. */
+const lists = new WeakMap<object, readonly (readonly object[])[]>();
 const emptyList: readonly never[] = [];
 
 /**
@@ -88,18 +92,11 @@ const maxLists = 2;
 export function sameList<Item extends object>(list: readonly Item[]): readonly Item[] {
   const [first] = list;
   if (first === undefined) return emptyList;
-  const known = lists.get(first);
-  if (known === undefined) {
-    lists.set(first, [list]);
-    return list;
-  }
-  for (const each of known) {
-    // A list with the same items is of the same type.
-    if (hasSameItems(each, list)) return each as readonly Item[];
-  }
-  known.unshift(list);
-  if (known.length > maxLists) known.pop();
-  return list;
+  const known = lists.get(first) ?? [];
+  // A list with the same items is of the same type.
+  const used = (known.find((each) => hasSameItems(each, list)) ?? list) as readonly Item[];
+  if (used !== known[0]) lists.set(first, [used, ...known.filter((each) => each !== used)].slice(0, maxLists));
+  return used;
 }
 
 /** Whether two lists have the same items in the same order, by identity. */

@@ -44,7 +44,7 @@ test.each([
 ])("reports the latency: %s", (_, workers, latencyMs) => {
   const dumped = runToEnd(
     dumpBackends(
-      { generation: 1, binds: [], backends: { [backend.key]: backend } },
+      { generation: 1, binds: [], backends: [backend] },
       workers.map((worker) => figures(worker)),
     ),
   );
@@ -63,7 +63,7 @@ test("shows the providers of a Backend with their states, and their endpoints by
   const all = [list, provider("a"), provider("b"), provider("c")];
   const [dumped] = runToEnd(
     dumpBackends(
-      { generation: 1, binds: [], backends: Object.fromEntries(all.map((each) => [each.key, each])) },
+      { generation: 1, binds: [], backends: all },
       [figures({ backend: provider("b"), requests: 3 })],
       new Map([
         ["Backend/default/a", { outOfQuotaForMs: 5, failingForMs: 9, consecutiveFailures: 2 }],

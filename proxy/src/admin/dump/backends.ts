@@ -3,6 +3,7 @@ import { objectKey } from "@gatewayproxy/runtime/object-key";
 import type { DumpedBackend, DumpedService, DumpedWorkload, EndpointState } from "@gatewayproxy/admin-api/config-dump";
 import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import { serviceNameLabel } from "../../api/endpoint-slice.ts";
+import { backendsByKey } from "../../ir/backends-by-key.ts";
 import type { Backend, BackendKey, Failover, Snapshot } from "../../ir/snapshot.ts";
 import type { EndpointState as EndpointFigures, ProviderFigures } from "../../ir/endpoint-state.ts";
 import type { ConfigurationState } from "./input.ts";
@@ -19,10 +20,10 @@ export function* dumpBackends(
   const byBackend = yield* groupByBackend(figures);
   const endpointsOf = (backend: Backend): readonly EndpointState[] =>
     mergeEndpoints(backend, byBackend.get(backend.key) ?? []);
-  return yield* mapInSteps(Object.values(backends), (backend) => {
+  return yield* mapInSteps(backends, (backend) => {
     const { failover } = backend;
     if (failover === undefined) return { ...dumpBackend(backend), endpoints: endpointsOf(backend) };
-    const listed = failover.providers.flatMap(({ backend: key }) => backends[key] ?? []);
+    const listed = failover.providers.flatMap(({ backend: key }) => backendsByKey(backends).get(key) ?? []);
     const endpoints = listed.flatMap((provider) =>
       endpointsOf(provider).map((endpoint) => ({ ...endpoint, name: backend.name, endpoint: provider.name })),
     );
@@ -181,7 +182,7 @@ export function* dumpServices({ resources, snapshot }: ConfigurationState): Step
     ({ metadata }) => `${metadata.namespace}/${metadata.labels[serviceNameLabel] ?? ""}`,
   );
   const used = Map.groupBy(
-    Object.values(snapshot.backends).filter(({ kind }) => kind === "Service"),
+    snapshot.backends.filter(({ kind }) => kind === "Service"),
     ({ namespace, name }) => objectKey({ namespace, name }),
   );
   return yield* mapInSteps(resources.Service, ({ metadata: { namespace, name }, spec }) => ({

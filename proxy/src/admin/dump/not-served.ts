@@ -73,9 +73,7 @@ function orphanRoutes({ resources, statuses }: ConfigurationState): readonly Not
 
 function unusedBackends({ resources, snapshot }: ConfigurationState): readonly NotServed[] {
   // A backend may be in the snapshot under several keys.
-  const used = new Set(
-    Object.values(snapshot.backends).map(({ kind, namespace, name }) => renderKey(kind, namespace, name)),
-  );
+  const used = new Set(snapshot.backends.map(({ kind, namespace, name }) => renderKey(kind, namespace, name)));
   return resources.Backend.filter((backend) => !used.has(resourceKey(backend))).map((backend) => ({
     resource: resourceKey(backend),
     reason: "NotReferenced",

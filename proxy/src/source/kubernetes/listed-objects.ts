@@ -27,8 +27,10 @@ export function isFaulty({ rejected, unknownFields }: CachedResource): boolean {
 
 /** Returns the objects in force. */
 export function resourcesIn(cached: readonly CachedResource[]): readonly Resource[] {
-  const resources: Resource[] = [];
-  for (const { resource } of cached) if (resource !== undefined) resources.push(resource);
+  const resources = new Array<Resource>(cached.length);
+  let count = 0;
+  for (const { resource } of cached) if (resource !== undefined) resources[count++] = resource;
+  resources.length = count;
   return resources;
 }
 

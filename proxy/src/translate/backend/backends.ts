@@ -12,7 +12,7 @@ import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend } from "../../ir/snapshot.ts";
 import { attributing, eachObject, itself } from "../each-object.ts";
 import { nameKey, namesIn, sortByName } from "../index/object-names.ts";
-import { keepingEqual, memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
+import { hasSameItems, keepingEqual, memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
 import type { AnyRoute } from "../../api/resource.ts";
 import { ampleBudget } from "../fair-share.ts";
 import type { ResourceIndex } from "../index/resource-index.ts";
@@ -94,7 +94,7 @@ export class BackendReferences {
 
   /**
    * Returns values on which the resolutions of all references of some routes depend: while they are the same values, so
-   * are the resolutions.
+   * are the resolutions. Returns the same list for the same values.
    */
   inputsOf(referents: readonly RouteReference[]): readonly unknown[] {
     const { index, addressDenial } = this.#context;
@@ -104,7 +104,8 @@ export class BackendReferences {
       ? inputsOfReferents(referents, services, slices, this.#states, ...settings)
       : undefined;
     // A budget is a state, and the message of a reference to nothing may suggest a name.
-    return inputs ?? referents.map(({ route, ref }) => inputOf(this.resolve(route, ref))).concat(settings);
+    const resolutions = () => referents.map(({ route, ref }) => inputOf(this.resolve(route, ref))).concat(settings);
+    return keptInputs(referents, inputs ?? resolutions());
   }
 
   /** Resolves a backendRef: of a rule, of a mirror, or of a policy. */
@@ -181,6 +182,9 @@ export const routeReferences = memoised((routes: readonly AnyRoute[]): readonly 
   }
   return [...distinct.values()];
 });
+
+/** The last inputs of the references of each page. */
+const keptInputs = keepingEqual<readonly unknown[]>(hasSameItems);
 
 /** Returns undefined if one of the referents does not exist. */
 const inputsOfReferents = memoisedWith(

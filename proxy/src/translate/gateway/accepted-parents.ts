@@ -2,7 +2,7 @@
  * The parentRefs of routes that a translation has accepted. Those of thousands of routes follow from the last ones,
  * and whether anything has changed for a page of routes is known without a look at each.
  */
-import { derived } from "@gatewayproxy/runtime/lists";
+import { derived, joined } from "@gatewayproxy/runtime/lists";
 import { routeKinds } from "@gatewayproxy/runtime/route-key";
 import type { ParentRef } from "../../api/http-route.ts";
 import { isTrue, routeLists, type RouteStatus, type Statuses } from "../../api/status.ts";
@@ -69,7 +69,7 @@ export class AcceptedParents {
 
 /** Returns those of the statuses of a translation. */
 export function acceptedParents(statuses: Statuses): AcceptedParents {
-  return acceptedIn(routeKinds.flatMap((kind) => statuses[routeLists[kind]]));
+  return acceptedIn(joined(routeKinds.map((kind) => statuses[routeLists[kind]])));
 }
 
 const acceptedIn = derived<RouteStatus, AcceptedParents>(

@@ -16,7 +16,14 @@ import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import { type AnyRoute, type Resource, type ResourceSet, routesOf } from "../../api/resource.ts";
 import type { Service } from "../../api/service.ts";
 import { groupedBy, joined, pagesBy } from "@gatewayproxy/runtime/lists";
-import { keepingEqual, KnownValues, memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
+import {
+  hasSameItems,
+  keepingEqual,
+  KnownValues,
+  memoised,
+  memoisedWith,
+  sameList,
+} from "@gatewayproxy/runtime/memoised";
 import { routeKey } from "@gatewayproxy/runtime/route-key";
 import { matchListeners, type OpenListener } from "../route/attachment.ts";
 import { gatewayLabelValue } from "./gateway-label.ts";
@@ -135,7 +142,7 @@ function* scopeIn(
     const { routes: named, refs } = yield* referringIn(page, owners);
     // What the translation has accepted decides, or what the listeners allow.
     const accepted = acceptedParents && acceptedAmong(refs, acceptedParents);
-    const inputs = [isPermitted, acceptsAll, ...(accepted ?? [labels])];
+    const inputs = [isPermitted, acceptsAll, accepted ?? labels];
     const isAccepted: IsAccepted = (route, { ref, listeners }) =>
       (acceptsAll && listeners.length === 0) ||
       (acceptedParents?.has(ref) ?? matchListeners(route, ref, listeners, labels).kind === "attached");
@@ -194,12 +201,20 @@ interface PageScope {
 }
 
 const routesByKind = memoised((routes: readonly AnyRoute[]) => ({
-  HTTPRoute: routes.filter((route) => route.kind === "HTTPRoute"),
-  GRPCRoute: routes.filter((route) => route.kind === "GRPCRoute"),
-  TLSRoute: routes.filter((route) => route.kind === "TLSRoute"),
-  TCPRoute: routes.filter((route) => route.kind === "TCPRoute"),
-  UDPRoute: routes.filter((route) => route.kind === "UDPRoute"),
+  HTTPRoute: routesOfKind(routes, (route) => route.kind === "HTTPRoute"),
+  GRPCRoute: routesOfKind(routes, (route) => route.kind === "GRPCRoute"),
+  TLSRoute: routesOfKind(routes, (route) => route.kind === "TLSRoute"),
+  TCPRoute: routesOfKind(routes, (route) => route.kind === "TCPRoute"),
+  UDPRoute: routesOfKind(routes, (route) => route.kind === "UDPRoute"),
 }));
+
+/** Returns the list itself if all routes are of the kind. */
+function routesOfKind<Route extends AnyRoute>(
+  routes: readonly AnyRoute[],
+  isOfKind: (route: AnyRoute) => route is Route,
+): readonly Route[] {
+  return routes.every(isOfKind) ? routes : routes.filter(isOfKind);
+}
 
 const servicesNamed = memoisedWith((names: ReadonlySet<string>, services: ReadonlyMap<string, Service>) =>
   [...names].flatMap((name) => services.get(name) ?? []),
@@ -247,11 +262,18 @@ const knownAccepted = new WeakMap<
   { readonly version: AcceptedParents; readonly flags: readonly boolean[] }
 >();
 
-/** Whether each reference of a page is accepted. */
+const keptFlags = keepingEqual<readonly boolean[]>(hasSameItems);
+
+/** Returns whether each reference of a page is accepted; the same list for the same flags. */
 function acceptedAmong(refs: readonly ParentRef[], version: AcceptedParents): readonly boolean[] {
   const known = knownAccepted.get(refs);
-  const flags =
-    known !== undefined && version.isSameFor(refs, known.version) ? known.flags : refs.map((ref) => version.has(ref));
+  const isKept = known !== undefined && version.isSameFor(refs, known.version);
+  const flags = isKept
+    ? known.flags
+    : keptFlags(
+        refs,
+        refs.map((ref) => version.has(ref)),
+      );
   knownAccepted.set(refs, { version, flags });
   return flags;
 }

@@ -92,34 +92,28 @@ function isStreamProtocol(protocol: string): protocol is StreamListener["protoco
   return protocol === "TLS" || protocol === "TCP" || protocol === "UDP";
 }
 
-/** Returns the backends of all served rules and the services of policies, by their keys in sorted order. */
+/** Returns the backends of all served rules and the services of policies, sorted by their keys. */
 export function* collectBackends(
   gateways: ReadonlyMap<string, GatewayState>,
   routes: Pages<AnyRouteState>,
   policies: readonly PolicyState[],
-): Steps<Readonly<Record<string, Backend>>> {
+): Steps<readonly Backend[]> {
   const services = policies.flatMap(({ global }) => global?.service ?? []);
   const pages = yield* eachPage(routes, function* (page): Steps<readonly Backend[]> {
     const callers = callersIn(page).flatMap((name) => gateways.get(name) ?? []);
     return sameList(yield* backendsIn(page, ...callers));
   });
-  return recordOf(sameList(pages), sameList(services));
+  return eachOnce(sameList(pages), sameList(services));
 }
 
-/** Returns the backends of pages, and services of policies, by their keys. */
-const recordOf = memoisedWith((pages: Pages<Backend>, services: readonly Backend[]) => {
+/** Returns the backends of pages, and services of policies, sorted by their keys. */
+const eachOnce = memoisedWith((pages: Pages<Backend>, services: readonly Backend[]) => {
   const byKey = new Map(services.map((backend) => [backend.key, backend]));
   for (const page of pages) for (const backend of page) byKey.set(backend.key, backend);
-  return byKeys(sortedByKey([...byKey.values()]));
+  return sameList(sortedByKey([...byKey.values()]));
 });
 
 const sortedByKey = sortedBy<Backend>((a, b) => compareText(a.key, b.key));
-
-/** Returns the same record for the same list. */
-const byKeys = memoised(
-  (backends: readonly Backend[]): Readonly<Record<string, Backend>> =>
-    Object.fromEntries(backends.map((backend) => [backend.key, backend])),
-);
 
 /** The Gateways that serve routes of a page, as `namespace/name`. */
 const callersIn = memoised((page: readonly AnyRouteState[]): readonly string[] => [

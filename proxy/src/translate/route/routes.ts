@@ -95,7 +95,7 @@ export function* resolveRoutes(
   };
   const resolved = yield* eachPage(pages, function* (page): Steps<readonly AnyRouteState[]> {
     const parents = parentsIn(page, gateways);
-    const inputs = () => [labelsOf, ...parents, ...references.inputsOf(routeReferences(page))];
+    const inputs = () => [labelsOf, references.inputsOf(routeReferences(page)), ...parents];
     // A budget is a state, and a parent that does not exist is a problem.
     const isKept = budget === undefined && !parents.includes(missingParent);
     const states = yield* isKept ? knownStates.get(page, inputs(), () => resolvePage(page)) : resolvePage(page);

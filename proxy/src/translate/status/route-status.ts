@@ -9,7 +9,7 @@ import { eachObject, eachPage } from "../each-object.ts";
 import { listSome } from "@gatewayproxy/runtime/bounded-text";
 import { conditionFrom, type Finding, joinMessages, observed } from "./finding.ts";
 import { findingsOf, findingsWithoutEffect } from "./findings-table.ts";
-import type { Pages } from "@gatewayproxy/runtime/lists";
+import { joined, type Pages } from "@gatewayproxy/runtime/lists";
 import { memoised, memoisedInSteps } from "@gatewayproxy/runtime/memoised";
 import { decisionOf, isWhollyShadowed, type ResolvedConflicts } from "../route/route-conflicts.ts";
 import { type AnyRouteState, routeOf, type RouteState } from "../route/routes.ts";
@@ -38,7 +38,7 @@ export function* routeStatuses<State extends AnyRouteState>(
       ? statusesWithoutLosses(page)
       : statusesIn(page, (state) => statusOf(state, conflictConditions)),
   );
-  return pages.flatMap((ofPage) => ofPage.get(kind) ?? []);
+  return joined(pages.map((ofPage) => ofPage.get(kind) ?? []));
 }
 
 const statusesWithoutLosses = memoisedInSteps((page: readonly AnyRouteState[]) =>

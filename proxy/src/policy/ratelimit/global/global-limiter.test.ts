@@ -7,6 +7,8 @@ import { GlobalLimiter, type GlobalReservation } from "./global-limiter.ts";
 import { callFailure } from "@gatewayproxy/grpc/client/unary-client";
 import type { UnaryClient } from "./grpc/unary-client.ts";
 
+const noBackends = () => undefined;
+
 const limit: GlobalLimit = {
   id: "default/chat HTTPRoute/default/chat",
   policy: "default/chat",
@@ -81,10 +83,10 @@ function limiterWithout() {
 describe("a service that no limit names any more", () => {
   test("is reported as retired after a minute, and its waiting charges as dropped", () => {
     const { clock, limiter, seen, serve } = limiterWithout();
-    limiter.prepare([limit], {});
+    limiter.prepare([limit], noBackends);
     for (let at = 0; at < 8; at++) serve();
     expect(seen).toEqual({ openBreakers: 1, buffered: 8, dropped: [], retired: 0 });
-    limiter.prepare([], {});
+    limiter.prepare([], noBackends);
     clock.advance(59_999);
     expect(seen.retired).toBe(0);
     clock.advance(1);
@@ -94,9 +96,9 @@ describe("a service that no limit names any more", () => {
 
   test("opens no breaker and keeps no charge of a request that ends after it was retired", () => {
     const { clock, limiter, seen, admit } = limiterWithout();
-    limiter.prepare([limit], {});
+    limiter.prepare([limit], noBackends);
     const pass = admit();
-    limiter.prepare([], {});
+    limiter.prepare([], noBackends);
     clock.advance(60_000);
     for (let at = 0; at < 8; at++) pass.charge({ total: 7, estimated: false }, clock.monotonicMs());
     expect(seen).toEqual({ openBreakers: 0, buffered: 0, dropped: new Array<string>(8).fill("retired"), retired: 1 });
@@ -104,11 +106,11 @@ describe("a service that no limit names any more", () => {
 
   test("that is named again within a minute keeps its charges, its breaker and its connection", () => {
     const { clock, limiter, seen, serve, opened } = limiterWithout();
-    limiter.prepare([limit], {});
+    limiter.prepare([limit], noBackends);
     for (let at = 0; at < 8; at++) serve();
-    limiter.prepare([], {});
+    limiter.prepare([], noBackends);
     clock.advance(30_000);
-    limiter.prepare([limit], {});
+    limiter.prepare([limit], noBackends);
     clock.advance(60_000);
     expect(opened()).toBe(1);
     expect(limiter.state()).toMatchObject([{ service: "away", breaker: "open", chargesBuffered: 8 }]);

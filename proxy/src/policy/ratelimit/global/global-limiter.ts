@@ -99,15 +99,19 @@ export class GlobalLimiter {
     this.#gateServices = { clock, counters, denials: this.#denials, learned: this.#learned };
   }
 
-  /** Prepares the limits of a snapshot: connects to new services and retires those that no limit names. */
-  prepare(limits: readonly GlobalLimit[], backends: Readonly<Record<BackendKey, Backend>>): void {
+  /**
+   * Prepares the limits of a snapshot: connects to new services and retires those that no limit names.
+   *
+   * @param backendOf returns a backend of the snapshot.
+   */
+  prepare(limits: readonly GlobalLimit[], backendOf: (key: BackendKey) => Backend | undefined): void {
     const desired = new Set(limits.map(({ service }) => service));
     for (const [key, service] of this.#services) {
       if (desired.has(key)) continue;
       this.#services.delete(key);
       this.#retire(key, service);
     }
-    for (const key of desired) this.#open(key, backends[key] ?? noEndpoints);
+    for (const key of desired) this.#open(key, backendOf(key) ?? noEndpoints);
     this.#gates = new WeakMap();
     this.#limits = new Map(limits.map((limit) => [limit.id, limit]));
   }
