@@ -280,7 +280,7 @@ test("responses of backends to health checks", async () => {
   );
   Object.assign(next, { text: "", end: "never" });
   await expect.poll(() => (gateway.clock.advance(1_000), failing()), { interval: 5 }).toEqual([true, true]);
-  // One timer for each endpoint: of its next check, or of the one in progress. While that connects, it has a second one.
+  // One timer for each endpoint: of its next check, or of the one in progress, which has another one to connect.
   const timers = async (): Promise<number> => {
     gateway.clock.advance(1_000);
     await setImmediate();
