@@ -89,6 +89,17 @@ describe("a snapshot", () => {
     expect(() => check(binds)).toThrow(new SnapshotError(`snapshot: ${violation}`));
   });
 
+  test("is rejected if a route is added that its listener has", () => {
+    const routes = Array.from({ length: 3 }, (_, at) => ({ ...route, key: `default/r${at}` }));
+    const checkRoutes = (all: readonly Route[]) => () =>
+      check([{ ...bind, listeners: [{ ...listener, routes: all }] }]);
+    expect(checkRoutes(routes)).not.toThrow();
+    const [first = route, second = route, third = route] = routes;
+    expect(checkRoutes([first, { ...second }, third])).not.toThrow();
+    expect(checkRoutes([first, second, { ...third, key: second.key }])).toThrow("default/web/http has a route twice");
+    expect(checkRoutes([first, second, third, second])).toThrow("default/web/http has a route twice");
+  });
+
   test.each([
     ["twice", "Service/default/a:80", "Service/default/a:80"],
     ["after one with a greater key", "Service/default/b:80", "Service/default/a:80"],

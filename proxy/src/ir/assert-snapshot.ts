@@ -35,7 +35,8 @@ const backendsPerStep = 16;
 /** Objects without a violation. An unchanged object is the same one in the next snapshot. */
 const soundBackends = new WeakSet<Backend>();
 const soundLimits = new WeakSet<LocalLimit | GlobalLimit>();
-const soundRouteLists = new WeakSet<readonly Route[]>();
+/** The last routes of a listener that had no violation, by the first one. */
+const soundRouteLists = new WeakMap<Route, readonly Route[]>();
 /** Rules without another violation, with the keys of all backends to which they refer. */
 const soundRules = new WeakMap<Route["rules"], readonly BackendKey[]>();
 /** Pages of routes without a violation, with the keys of the backends of the snapshot. */
@@ -160,9 +161,14 @@ function assertListener({ key, protocol, tls, hostname, routes }: Listener): voi
   assert((protocol === "HTTPS") === (tls !== undefined), key, `has protocol ${protocol} and other TLS settings`);
   assertTls(key, tls);
   assert(hostname === undefined || hostname === hostname.toLowerCase(), key, "has a host name in upper case");
-  if (soundRouteLists.has(routes)) return;
-  assert(new Set(routes.map((route) => route.key)).size === routes.length, key, "has a route twice");
-  soundRouteLists.add(routes);
+  const [first] = routes;
+  if (first === undefined) return;
+  const last = soundRouteLists.get(first);
+  // Most changes edit routes, and keep the keys.
+  const hasSameKeys = last?.length === routes.length && routes.every((route, at) => route.key === last[at]?.key);
+  const isUnique = hasSameKeys || new Set(routes.map((route) => route.key)).size === routes.length;
+  assert(isUnique, key, "has a route twice");
+  soundRouteLists.set(first, routes);
 }
 
 function assertRule(rule: RouteRule, backends: ReadonlySet<string>): void {
