@@ -2,7 +2,7 @@ import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { describe, expect, test } from "vitest";
 import { assertSnapshot, SnapshotError } from "./assert-snapshot.ts";
 import type { LocalLimit } from "./limit.ts";
-import type { Backend, Bind, Listener, RouteRule } from "./snapshot.ts";
+import type { Backend, Bind, Listener, Route, RouteRule } from "./snapshot.ts";
 
 const backend: Backend = {
   key: "Service/default/b:80",
