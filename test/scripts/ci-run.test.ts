@@ -122,11 +122,13 @@ describe("a run", () => {
     expect(status).toBe(1);
   });
 
-  test("runs the end-to-end tests beside the other steps, and prints what they print afterwards", () => {
+  test("runs the tests in clusters beside the other steps, and prints what they print afterwards", () => {
     program("test/rig/kind/rig.sh", "exit 0");
     npm(`case "$*" in
   "run check") : >"${folder}/check"; until [ -e "${folder}/e2e" ]; do sleep 0.05; done; echo "end of the check" ;;
   "run test:e2e") : >"${folder}/e2e"; until [ -e "${folder}/check" ]; do sleep 0.05; done; echo "end of e2e" ;;
+  "run test:hardening") : >"${folder}/hardening"; until [ -e "${folder}/kube" ]; do sleep 0.05; done ;;
+  "run test:kube") : >"${folder}/kube"; until [ -e "${folder}/hardening" ]; do sleep 0.05; done; echo "end of kube" ;;
 esac`);
     const { status, stdout } = run();
     expect(status).toBe(0);
@@ -134,20 +136,24 @@ esac`);
     const check = lines.findIndex((line) => line.endsWith("npm run check"));
     expect(lines[check + 1]).toBe("end of the check");
     const beside = lines.indexOf("== beside these steps");
-    expect(beside).toBeGreaterThan(lines.findIndex((line) => line.endsWith("npm run test:kube")));
-    expect(lines[beside + 1]).toMatch(/^== .* npm run test:e2e$/);
-    expect(lines[beside + 2]).toBe("end of e2e");
+    expect(beside).toBeGreaterThan(lines.findIndex((line) => line.endsWith("npm run test:hardening")));
+    expect(lines.slice(beside + 1, beside + 5)).toEqual([
+      expect.stringMatching(/^== .* npm run test:e2e$/),
+      "end of e2e",
+      expect.stringMatching(/^== .* npm run test:kube$/),
+      "end of kube",
+    ]);
     const times = lines.slice(lines.indexOf("== seconds of each step"));
-    for (const step of ["npm run check", "npm run test:e2e"]) {
+    for (const step of ["npm run check", "npm run test:e2e", "npm run test:kube"]) {
       expect(times).toContainEqual(expect.stringMatching(new RegExp(`^ *\\d+ s  .*${step}$`)));
     }
   });
 
-  test("fails if the end-to-end tests fail", () => {
+  test.each(["test:e2e", "test:kube"])("fails if the tests of %s fail", (tests) => {
     program("test/rig/kind/rig.sh", "exit 0");
-    npm('case "$*" in "run test:e2e") exit 3 ;; esac');
+    npm(`case "$*" in "run ${tests}") exit 3 ;; esac`);
     const { status, stdout } = run();
-    expect(stdout).toMatch(/^!! failed: .* npm run test:e2e$/m);
+    expect(stdout).toMatch(new RegExp(`^!! failed: .* npm run ${tests}$`, "m"));
     expect(status).toBe(1);
   });
 
