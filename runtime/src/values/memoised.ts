@@ -7,12 +7,13 @@ import type { Steps } from "../timing/steps.ts";
 
 /** Returns a function that computes its value for an immutable object once, and keeps it as long as the object. */
 export function memoised<Key extends WeakKey, Value>(compute: (key: Key) => Value): (key: Key) => Value {
-  const known = new WeakMap<Key, { readonly value: Value }>();
+  const known = new WeakMap<Key, Value>();
   return (key) => {
     const found = known.get(key);
-    if (found !== undefined) return found.value;
+    // A known value may be undefined.
+    if (found !== undefined || known.has(key)) return found as Value;
     const value = compute(key);
-    known.set(key, { value });
+    known.set(key, value);
     return value;
   };
 }
@@ -69,11 +70,11 @@ export class KnownValues<Key extends WeakKey, Value> {
 export function keepingEqual<Value>(
   isEqual: (a: Value, b: Value) => boolean = isDeepStrictEqual,
 ): (key: WeakKey, value: Value) => Value {
-  const known = new WeakMap<WeakKey, { readonly value: Value }>();
+  const known = new WeakMap<WeakKey, Value>();
   return (key, value) => {
     const found = known.get(key);
-    if (found !== undefined && isEqual(found.value, value)) return found.value;
-    known.set(key, { value });
+    if (found !== undefined && isEqual(found, value)) return found;
+    known.set(key, value);
     return value;
   };
 }
