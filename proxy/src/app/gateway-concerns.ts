@@ -2,6 +2,7 @@
  * Which objects of a cluster can concern the proxies of one Gateway. A problem of another tenant's object must neither
  * fill their log nor make an alert on their configuration fire. Pure.
  */
+import { memoised } from "@gatewayproxy/runtime/memoised";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { gatewayGroup } from "../api/names.ts";
 import { type ResourceSet, routesOf } from "../api/resource.ts";
@@ -20,11 +21,6 @@ export function concernsGateway(gateway: GatewayName, selected: ResourceSet): (o
     `Gateway ${key}`,
     ...selected.ListenerSet.map((set) => `ListenerSet ${objectKey(set.metadata)}`),
   ]);
-  const { ListenerSet, Backend, Service } = selected;
-  const namespaces = new Set([
-    gateway.namespace,
-    ...[ListenerSet, routesOf(selected), Backend, Service].flat().map(({ metadata }) => metadata.namespace),
-  ]);
   return ({ kind, metadata, spec }) => {
     const { namespace, name } = fieldsOf(metadata);
     if (typeof namespace !== "string") return true;
@@ -41,10 +37,16 @@ export function concernsGateway(gateway: GatewayName, selected: ResourceSet): (o
       case "UDPRoute":
         return objectsOf(parentRefs).some((ref) => parents.has(parentKey(ref, namespace)));
       default:
-        return namespaces.has(namespace);
+        return namespace === gateway.namespace || usedNamespaces(selected).has(namespace);
     }
   };
 }
+
+/** Returns the namespaces of objects. Few clusters have objects with problems, so it is not computed before it is used. */
+const usedNamespaces = memoised(({ ListenerSet, Backend, Service, ...others }: ResourceSet): ReadonlySet<string> => {
+  const lists = [ListenerSet, routesOf(others), Backend, Service];
+  return new Set(lists.flatMap((list) => list.map(({ metadata }) => metadata.namespace)));
+});
 
 function parentKey({ group = gatewayGroup, kind = "Gateway", ...ref }: KubeObject, ownNamespace: string): string {
   const namespace = textOf(ref["namespace"]) || ownNamespace;

@@ -76,11 +76,8 @@ export class PlanInputs {
     planned: readonly Resource[],
   ): readonly Resource[] {
     const { start, end } = commonEnds(before, current);
-    const moved = planned.length - current.length;
-    return current.map((object, at) => {
-      if (at < start) return planned[at] ?? object;
-      return at < current.length - end ? this.#plannedVersion(object) : (planned[at + moved] ?? object);
-    });
+    const changed = current.slice(start, current.length - end).map((object) => this.#plannedVersion(object));
+    return planned.slice(0, start).concat(changed, planned.slice(planned.length - end));
   }
 
   #plannedVersion(object: Resource): Resource {

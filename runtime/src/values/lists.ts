@@ -81,19 +81,25 @@ const noChange: ListChange<never> = { removed: [], added: [] };
 const maxChanged = 256;
 
 /** Returns the difference between two lists in which no object occurs twice, whatever their order. */
-export function differenceBetween<Item>(before: readonly Item[], after: readonly Item[]): ListChange<Item> {
+export function differenceBetween<Item>(
+  before: readonly Item[],
+  after: readonly Item[],
+  { start, end }: CommonEnds = commonEnds(before, after),
+): ListChange<Item> {
   if (before === after) return noChange;
-  const { start, end } = commonEnds(before, after);
   return differenceOf(
     ...withoutCommonItems(before.slice(start, before.length - end), after.slice(start, after.length - end)),
   );
 }
 
-/** Returns the number of items with which two lists begin alike, and of the further ones with which they end alike. */
-export function commonEnds(
-  a: readonly unknown[],
-  b: readonly unknown[],
-): { readonly start: number; readonly end: number } {
+/** The number of items with which two lists begin alike, and of the further ones with which they end alike. */
+interface CommonEnds {
+  readonly start: number;
+  readonly end: number;
+}
+
+export function commonEnds(a: readonly unknown[], b: readonly unknown[]): CommonEnds {
+  if (a === b) return { start: a.length, end: 0 };
   const least = Math.min(a.length, b.length);
   let start = 0;
   while (start < least && a[start] === b[start]) start++;
@@ -139,10 +145,14 @@ function differenceOf<Item>(before: readonly Item[], after: readonly Item[]): Li
 }
 
 /** As `differenceBetween`; undefined if the difference is large. */
-export function changeBetween<Item>(before: readonly Item[], after: readonly Item[]): ListChange<Item> | undefined {
+export function changeBetween<Item>(
+  before: readonly Item[],
+  after: readonly Item[],
+  ends?: CommonEnds,
+): ListChange<Item> | undefined {
   const most = Math.min(maxChanged, Math.ceil(after.length / 4));
   if (Math.abs(before.length - after.length) > most) return undefined;
-  const { removed, added } = differenceBetween(before, after);
+  const { removed, added } = differenceBetween(before, after, ends);
   return removed.length > most || added.length > most ? undefined : { removed, added };
 }
 
@@ -182,11 +192,11 @@ function derivedInSteps<Item extends object, Value>(
   const known = new WeakMap<Item, KnownLists<Item, Value>>();
   const ofEmpty = runToEnd(compute([]));
   const follow = function* (items: readonly Item[], lists: KnownLists<Item, Value>): Steps<Value> {
-    for (const each of nearestFirst(lists, items)) {
-      const change = changeBetween(each.items, items);
+    for (const { list, ends } of nearestFirst(lists, items)) {
+      const change = changeBetween(list.items, items, ends);
       if (change === undefined) continue;
       const isSame = change.removed.length + change.added.length === 0;
-      return isSame ? each.value : update(each.value, change);
+      return isSame ? list.value : update(list.value, change);
     }
     return yield* compute(items);
   };
@@ -254,15 +264,10 @@ function placeOf<Item>(item: Item, sorted: readonly Item[], compare: (a: Item, b
 function nearestFirst<List extends { readonly items: readonly unknown[] }>(
   lists: readonly List[],
   items: readonly unknown[],
-): readonly List[] {
-  if (lists.length < 2) return lists;
-  const common = new Map(
-    lists.map((list) => {
-      const { start, end } = commonEnds(list.items, items);
-      return [list, start + end];
-    }),
-  );
-  return lists.toSorted((a, b) => (common.get(b) ?? 0) - (common.get(a) ?? 0));
+): readonly { readonly list: List; readonly ends: CommonEnds }[] {
+  return lists
+    .map((list) => ({ list, ends: commonEnds(list.items, items) }))
+    .sort((a, b) => b.ends.start + b.ends.end - (a.ends.start + a.ends.end));
 }
 
 /** Items to group in a step. */
