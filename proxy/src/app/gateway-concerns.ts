@@ -42,7 +42,7 @@ export function concernsGateway(gateway: GatewayName, selected: ResourceSet): (o
   };
 }
 
-/** Returns the namespaces of objects. Few clusters have objects with problems, so it is not computed before it is used. */
+/** The namespaces of objects in use. Few clusters have objects with problems, so most need no such set. */
 const usedNamespaces = memoised(({ ListenerSet, Backend, Service, ...others }: ResourceSet): ReadonlySet<string> => {
   const lists = [ListenerSet, routesOf(others), Backend, Service];
   return new Set(lists.flatMap((list) => list.map(({ metadata }) => metadata.namespace)));
