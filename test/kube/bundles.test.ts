@@ -8,7 +8,7 @@ import { supportedFeatures } from "../../proxy/src/controller/supported-features
 import { gatewayApiBundles, gatewayApiCrds } from "../rig/binaries.ts";
 import { startControlPlane } from "../rig/control-plane.ts";
 import { applyDefinitions } from "../rig/definitions.ts";
-import { clusterOf, describeCluster } from "./support/cluster.ts";
+import { clusterOf, describeCluster, eventually } from "./support/cluster.ts";
 import { kubeconfigOf } from "./support/accounts.ts";
 import { startController } from "./support/controller-process.ts";
 
@@ -126,5 +126,61 @@ describeCluster("with another bundle of the Gateway API", () => {
       status: { conditions: expect.arrayContaining([expect.objectContaining({ reason: "Invalid" })]) as unknown },
     });
     expect(JSON.stringify(status)).toContain('unknown field \\"filters\\"');
+  });
+
+  test("a Gateway whose client certificates are dropped by an older bundle is not served without", {
+    timeout: 180_000,
+  }, async () => {
+    const plane = await startControlPlane();
+    onTestFinished(() => plane.stop());
+    const cluster = clusterOf(plane.kubeconfig);
+    const folderOf = (minor: string) => [...bundles].find(([version]) => version.startsWith(minor))?.[1] ?? "";
+    await applyDefinitions((args) => plane.kubectl(args), [folderOf("v1.7"), join(deploy, "crds")]);
+    for (const namespace of [system, "tenant"]) await plane.kubectl(["create", "namespace", namespace]);
+    await plane.kubectl(["apply", "--server-side", "-f", join(deploy, "rbac")]);
+    const frontend =
+      "tls: {frontend: {default: {validation: {caCertificateRefs: [{group: '', kind: ConfigMap, name: ca}]}}}}";
+    const manifests = objects.replace("listeners:", `${frontend}, listeners:`);
+    await cluster.apply(manifests);
+    const kubeconfig = await kubeconfigOf(plane, system, "gateway-proxy-controller");
+    const apply = (minor: string) =>
+      plane.kubectl(["apply", "--server-side", "--force-conflicts", "-f", folderOf(minor)]);
+    // The admission policy of the bundle permits no older one, for a few seconds after it is deleted, too.
+    await plane.kubectl(["delete", "validatingadmissionpolicybindings", "--all"]);
+    await eventually(
+      () => apply("v1.4"),
+      () => true,
+      60_000,
+    );
+    await eventually(
+      () => cluster.get("gateway/web", "tenant"),
+      ({ spec }) => !JSON.stringify(spec).includes("frontend"),
+      60_000,
+    );
+    const isRejected = {
+      status: {
+        conditions: expect.arrayContaining([
+          expect.objectContaining({
+            ...{ type: "Accepted", status: "False", reason: "Invalid" },
+            message: expect.stringContaining('spec.tls.frontend: "kubectl" has set this field') as unknown,
+          }),
+        ]) as unknown,
+      },
+    };
+    const first = await startController({ kubeconfig, namespace: system });
+    onTestFinished(() => first.stop());
+    await cluster.becomes("gateway/web", "tenant", isRejected);
+    await first.stop();
+
+    // The status that was written does not hide it, and neither does the newer bundle.
+    await apply("v1.7");
+    await plane.kubectl(["annotate", "gateway/web", "--namespace", "tenant", "seen=true"]);
+    const second = await startController({ kubeconfig, namespace: system });
+    onTestFinished(() => second.stop());
+    await cluster.becomes("gateway/web", "tenant", isRejected);
+    await cluster.apply(manifests);
+    await cluster.becomes("gateway/web", "tenant", {
+      status: { conditions: expect.arrayContaining([isTrue("Accepted")]) as unknown },
+    });
   });
 });

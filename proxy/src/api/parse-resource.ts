@@ -28,8 +28,12 @@ interface RejectedText {
   readonly remains: Resource | undefined;
 }
 
-/** Parses one object. A field whose value is null counts as absent, as in the Kubernetes API. Never throws. */
-export function parseResource(value: unknown): ParsedResource {
+/**
+ * Parses one object. A field whose value is null counts as absent, as in the Kubernetes API. Never throws.
+ *
+ * @param further errors of the object that its content does not show.
+ */
+export function parseResource(value: unknown, further: readonly FieldError[] = []): ParsedResource {
   if (!isMap(value)) {
     return rejectAt([], `found ${describeType(value)}, accepted is a map with apiVersion, kind and metadata`);
   }
@@ -45,13 +49,13 @@ export function parseResource(value: unknown): ParsedResource {
     const { errors, places } = rejectAt([], "has too many errors to list them");
     return { kind: "rejected", key: identify(known, value), errors, places, remains: remainsOf[known]?.(object) };
   }
-  if (parsed.success) return { kind: "resource", resource: parsed.data };
-  const { issues } = parsed.error;
+  if (parsed.success && further.length === 0) return { kind: "resource", resource: parsed.data };
+  const issues = parsed.error?.issues ?? [];
   return {
     kind: "rejected",
     key: identify(known, value),
-    errors: boundedErrors(issues, known !== "Secret"),
-    places: placesOf(issues),
+    errors: [...further, ...boundedErrors(issues, known !== "Secret")],
+    places: [...further, ...placesOf(issues)],
     remains: remainsOf[known]?.(object),
   };
 }

@@ -31,6 +31,8 @@ export interface CachedResource {
 export interface CacheOptions {
   /** True for the process that writes statuses. Other processes ignore changes of a status. */
   readonly keepsStatus: boolean;
+  /** Errors of the object beside its content (`droppedFields`). Default: none. */
+  readonly errors?: readonly FieldError[];
 }
 
 /** Parses a new version. Returns `before` itself if nothing relevant changed. */
@@ -43,7 +45,8 @@ export function cacheResource(
   // The object may have been deleted and recreated between two events; its previous version then does not apply.
   const isSameObject = lastValid?.metadata.uid === fieldsOf(object["metadata"])["uid"];
   const previous = isSameObject && keepsLastValidVersion(object["kind"]) ? lastValid : undefined;
-  const parsed = parseContained(options.keepsStatus ? withKeptStatus(object) : withoutStatus(object), previous);
+  const { keepsStatus, errors = [] } = options;
+  const parsed = parseContained(keepsStatus ? withKeptStatus(object) : withoutStatus(object), previous, errors);
   return before !== undefined && isDeepStrictEqual(parsed, before) ? before : parsed;
 }
 
@@ -54,9 +57,13 @@ function withoutStatus(object: KubeObject): KubeObject {
 }
 
 /** Rejects an object on which the parser throws, so that it does not stop the watch of the others. */
-function parseContained(object: KubeObject, lastValid: Resource | undefined): CachedResource {
+function parseContained(
+  object: KubeObject,
+  lastValid: Resource | undefined,
+  further: readonly FieldError[],
+): CachedResource {
   try {
-    return parseVersion(object, lastValid);
+    return parseVersion(object, lastValid, further);
   } catch (error) {
     const message = `cannot be read: ${errorMessage(error)}`;
     const inForce = lastValid === undefined ? "nothing" : "lastValidVersion";
@@ -65,8 +72,12 @@ function parseContained(object: KubeObject, lastValid: Resource | undefined): Ca
   }
 }
 
-function parseVersion(object: KubeObject, lastValid: Resource | undefined): CachedResource {
-  const parsed = parseResource(object);
+function parseVersion(
+  object: KubeObject,
+  lastValid: Resource | undefined,
+  further: readonly FieldError[],
+): CachedResource {
+  const parsed = parseResource(object, further);
   if (parsed.kind === "resource") return { resource: parsed.resource, rejected: undefined, unknownFields: [] };
   // Only kinds that the parser reads are watched.
   if (parsed.kind === "foreign") return { resource: undefined, rejected: undefined, unknownFields: [] };

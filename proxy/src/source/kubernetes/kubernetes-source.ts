@@ -28,6 +28,7 @@ import { type WatchQuota, openWatchQuota } from "../../kube/watch-quota.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { coalesce, type Coalescer } from "../coalesce.ts";
 import { type CachedResource, cacheResource } from "./cached-resource.ts";
+import { droppedFields } from "./dropped-fields.ts";
 import { isDenied, NamedMemory } from "./named-memory.ts";
 import { Recovery } from "./recovery.ts";
 import { isFaulty, listedObjects, resourcesIn, wholeSet } from "./listed-objects.ts";
@@ -229,8 +230,6 @@ class Source implements KubernetesSource {
     named?: { readonly selector: ObjectSelector } & NamespaceShare,
   ): ResourceWatch {
     const { connection, clock, random, log, keepsStatus } = this.#options;
-    const read = (object: KubeObject, before: CachedResource | undefined) =>
-      cacheResource(object, before, { keepsStatus });
     return watchObjects({
       connection,
       clock,
@@ -240,9 +239,8 @@ class Source implements KubernetesSource {
       ...(named !== undefined && { selector: named.selector, quota: named.quota }),
       read: (whole, before: CachedResource | undefined) => {
         const object = usedPart(whole);
-        return named === undefined
-          ? read(object, before)
-          : named.memory.read(object, before, () => read(object, before));
+        const read = () => cacheResource(object, before, { keepsStatus, errors: droppedFields(whole) });
+        return named === undefined ? read() : named.memory.read(object, before, read);
       },
       onChange: () => this.#changes.trigger(this.#quietMsOf(kind)),
       onReceived: () => this.#recovery.received(),
