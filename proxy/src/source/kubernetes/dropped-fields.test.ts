@@ -10,8 +10,10 @@ const ofFrontend = {
   "f:tls": { ".": {}, "f:frontend": { ".": {}, "f:default": { "f:validation": { "f:caCertificateRefs": {} } } } },
 };
 
+const gatewayVersion = "gateway.networking.k8s.io/v1";
+
 function gateway(spec: object, managed: object, entry: object = {}) {
-  const apiVersion = "gateway.networking.k8s.io/v1";
+  const apiVersion = gatewayVersion;
   const managedFields = [
     { manager: "helm", operation: "Apply", apiVersion, fieldsV1: { "f:spec": managed }, ...entry },
   ];
@@ -67,6 +69,23 @@ describe("dropped fields", () => {
   test("are a few, whatever the managed fields are", () => {
     const managed = Object.fromEntries(Array.from({ length: 100_000 }, (_, at) => [`f:${at}`, {}]));
     expect(droppedFields(gateway(plain, { "f:listeners": { 'k:{"name":"https"}': managed } }))).toHaveLength(8);
+    const ofList = { "f:tls": { "f:certificateRefs": { ".": {} } } };
+    const ofListeners = Object.fromEntries(Array.from({ length: 64 }, (_, at) => [`k:{"name":"l${at}"}`, ofList]));
+    const entry = { manager: "m", apiVersion: gatewayVersion, fieldsV1: { "f:spec": { "f:listeners": ofListeners } } };
+    const managedFields = Array.from({ length: 2_000 }, () => entry);
+    const certificateRefs = Array.from({ length: 64 }, () => ({ name: "c" }));
+    const listeners = Array.from({ length: 64 }, (_, at) => ({
+      ...listener,
+      name: `l${at}`,
+      tls: { certificateRefs },
+    }));
+    const { metadata, ...rest } = gateway({ ...plain, listeners }, {});
+    let reads = 0;
+    const counted = new Proxy(listeners, { get: (list, key) => (reads++, Reflect.get(list, key) as unknown) });
+    expect(droppedFields({ ...rest, metadata: { ...metadata, managedFields }, spec: { listeners: counted } })).toEqual(
+      [],
+    );
+    expect(reads).toBeLessThan(20_000);
     for (const odd of [null, [], "f:tls", { "f:tls": null }, { "f:tls": { "f:frontend": 7 } }, { "f:listeners": [] }]) {
       expect(() => droppedFields(gateway(plain, odd as object))).not.toThrow();
       expect(() => droppedFields(gateway([] as object, odd as object))).not.toThrow();

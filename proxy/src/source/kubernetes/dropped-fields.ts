@@ -20,8 +20,10 @@ const restrictingParts: Readonly<Record<string, readonly (readonly string[])[]>>
   Backend: [[]],
 };
 
-/** Anyone may write thousands of managed fields. */
+/** Anyone may write thousands of managed fields, for thousands of managers. */
 const maxErrors = 8;
+/** Items of lists that are looked up for an object. A Gateway has 64 listeners and few managers. */
+const maxItems = 4_096;
 /** The manager of a field may have any name. */
 const maxNameLength = 64;
 /** By which items of lists are named in managed fields. */
@@ -31,6 +33,7 @@ const itemKeys = ["name", "port"];
 export function droppedFields({ apiVersion, kind, metadata, spec }: KubeObject): readonly FieldError[] {
   const parts = restrictingParts[textOf(kind)];
   const errors = new Map<string, FieldError>();
+  const budget = { items: maxItems };
   if (parts === undefined) return [];
   for (const entry of objectsOf(fieldsOf(metadata)["managedFields"])) {
     const isOfSpec =
@@ -39,7 +42,7 @@ export function droppedFields({ apiVersion, kind, metadata, spec }: KubeObject):
     const fields = fieldsOf(entry["fieldsV1"])["f:spec"];
     const manager = textOf(entry["manager"]).slice(0, maxNameLength).toWellFormed();
     for (const part of parts) {
-      for (const path of droppedOf(part, fields, spec)) {
+      for (const path of droppedOf(part, fields, spec, budget)) {
         const key = path.join(" ");
         if (!errors.has(key))
           errors.set(key, { path: ["spec", ...path], message: messageFor(manager), isUnknownField: false });
@@ -63,15 +66,25 @@ function hasSameFields(managed: string, version: string): boolean {
   return managed === version || (isStable(managed) && isStable(version));
 }
 
+/** What is left of `maxItems`. */
+interface Budget {
+  items: number;
+}
+
 /** Returns the paths below `value` of dropped fields in a part of it, or of the part itself. */
-function droppedOf([name, ...rest]: readonly string[], managed: unknown, value: unknown): Iterable<FieldPath> {
-  if (name === undefined) return droppedIn(managed, value, []);
+function droppedOf(
+  [name, ...rest]: readonly string[],
+  managed: unknown,
+  value: unknown,
+  budget: Budget,
+): Iterable<FieldPath> {
+  if (name === undefined) return droppedIn(managed, value, [], budget);
   const ofName = fieldsOf(managed)[`f:${name}`];
   if (ofName === undefined) return [];
   const own = fieldsOf(value)[name];
   // What is left of a map after its only field was dropped is dropped, too, by some versions of the API server.
   if (own === undefined) return leadsTo(rest, ofName) ? [[name, ...rest]] : [];
-  return Iterator.from(droppedOf(rest, ofName, own)).map((path) => [name, ...path]);
+  return Iterator.from(droppedOf(rest, ofName, own, budget)).map((path) => [name, ...path]);
 }
 
 function leadsTo(path: readonly string[], managed: unknown): boolean {
@@ -79,13 +92,14 @@ function leadsTo(path: readonly string[], managed: unknown): boolean {
 }
 
 /** Goes no deeper than the value. */
-function* droppedIn(managed: unknown, value: unknown, path: FieldPath): Generator<FieldPath> {
+function* droppedIn(managed: unknown, value: unknown, path: FieldPath, budget: Budget): Generator<FieldPath> {
   if (!isObject(managed)) return;
   if (Array.isArray(value)) {
     for (const [index, item] of value.entries()) {
+      if (budget.items-- <= 0) return;
       for (const key of itemKeys) {
         const fields = managed[`k:${JSON.stringify({ [key]: fieldsOf(item)[key] })}`];
-        if (fields !== undefined) yield* droppedIn(fields, item, [...path, index]);
+        if (fields !== undefined) yield* droppedIn(fields, item, [...path, index], budget);
       }
     }
     return;
@@ -94,7 +108,7 @@ function* droppedIn(managed: unknown, value: unknown, path: FieldPath): Generato
   for (const field in managed) {
     if (!field.startsWith("f:")) continue;
     const name = field.slice(2);
-    if (Object.hasOwn(value, name)) yield* droppedIn(managed[field], value[name], [...path, name]);
+    if (Object.hasOwn(value, name)) yield* droppedIn(managed[field], value[name], [...path, name], budget);
     else yield [...path, name];
   }
 }
