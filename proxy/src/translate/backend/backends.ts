@@ -223,8 +223,9 @@ function transportOf({ kind }: ReferringObject): Transport {
 
 /**
  * The names of the referent: `namespace/name`, and a key of its port. A Service may have the same port for TCP and UDP.
+ * A tenant may have hundreds of thousands of references, so that nothing is kept for each.
  */
-const namesOf = memoisedWith(({ name, port }: BackendReference, namespace: string, transport: Transport) => {
+function namesOf({ name, port }: BackendReference, namespace: string, transport: Transport) {
   const key = objectKey({ namespace, name });
   return { key, place: `${key}:${port}/${transport}` };
-});
+}

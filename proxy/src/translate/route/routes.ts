@@ -81,14 +81,11 @@ export function* resolveRoutes(
   const kinds = HTTPRoute.length > 0 && GRPCRoute.length > 0 ? new KindConflicts() : undefined;
   const problems: ResourceProblem[] = [];
   const resolvePage = function* (page: readonly AnyRoute[]): Steps<readonly AnyRouteState[]> {
+    // A backend with many endpoints takes a millisecond or two. Its result is cached when the rules are translated.
+    yield* eachObject(routeReferences(page), routeOf, ({ route, ref }) => references.resolve(route, ref), 1);
     const states = yield* eachObjectInSteps(page, itself, function* (route): Steps<AnyRouteState> {
       const attached = yield* attachRoute(context, route, gateways, budget);
       problems.push(...attached.problems);
-      // A backend with many endpoints takes a millisecond or two. Its result is cached when the rule is translated.
-      for (const ref of backendRefsOf(route)) {
-        references.resolve(route, ref);
-        yield;
-      }
       return yield* resolveRules(references, route, sameList(attached.parents));
     });
     return sameList(states);

@@ -30,12 +30,16 @@ export interface FilterPlace {
   readonly kind: "rule" | "backendRef";
 }
 
+/** Most references have none, and a tenant may have hundreds of thousands of references. */
+const noFilters: TranslatedFilters = { value: [], backends: [], findings: [] };
+
 /** Translates one list of filters, in its order. */
 export function translateFilters(
   filters: readonly HttpRouteFilter[],
   place: FilterPlace,
   resolve: (ref: BackendReference) => BackendResolution,
 ): TranslatedFilters {
+  if (filters.length === 0) return noFilters;
   const served: Filter[] = [];
   const backends: Backend[] = [];
   const findings: Finding<InvalidRuleReason | UnresolvedReason>[] = [];
