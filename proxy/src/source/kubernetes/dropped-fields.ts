@@ -66,7 +66,7 @@ function hasSameFields(managed: string, version: string): boolean {
   return managed === version || (isStable(managed) && isStable(version));
 }
 
-/** What is left of `maxItems`. */
+/** The remaining part of `maxItems`. */
 interface Budget {
   items: number;
 }
@@ -82,7 +82,7 @@ function droppedOf(
   const ofName = fieldsOf(managed)[`f:${name}`];
   if (ofName === undefined) return [];
   const own = fieldsOf(value)[name];
-  // What is left of a map after its only field was dropped is dropped, too, by some versions of the API server.
+  // The API server drops the map of a dropped field, too, if the definition declares neither.
   if (own === undefined) return leadsTo(rest, ofName) ? [[name, ...rest]] : [];
   return Iterator.from(droppedOf(rest, ofName, own, budget)).map((path) => [name, ...path]);
 }
