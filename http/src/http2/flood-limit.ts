@@ -36,10 +36,14 @@ export class FloodLimit {
 
   /** Takes a token. Returns false if the bucket is empty. */
   tryCount(): boolean {
-    if (this.#tokens < 1) this.#refill();
-    if (this.#tokens < 1) return false;
+    if (this.isEmpty) return false;
     this.#tokens--;
     return true;
+  }
+
+  get isEmpty(): boolean {
+    if (this.#tokens < 1) this.#refill();
+    return this.#tokens < 1;
   }
 
   /** Adds tokens for a useful frame: a busy client sends PING and WINDOW_UPDATE as often as requests. */

@@ -18,6 +18,7 @@ import type { PeerSettings } from "../settings.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { ClientStream } from "./client-stream.ts";
 import { ClientStreams } from "./client-streams.ts";
+import { ResetBudget } from "./reset-budget.ts";
 import type { ResponseHead } from "./response-block.ts";
 
 /** The socket of a connection, and the receivers of its changes. */
@@ -103,7 +104,7 @@ export class ClientConnection<Head> {
       onIdle: () => this.#closeIfDrained(),
       onStreamIdsExhausted: () => this.drain("the stream identifiers of the connection are used up"),
       onTimeout: () => this.#ping(),
-      resets: limits.resets && new FloodLimit("resets", clock, limits.resets.burst, limits.resets.perSecond),
+      resets: limits.resets && new ResetBudget(limits.resets, clock),
       onManyResets: () => this.drain("many requests on the connection were reset"),
     });
     this.#frames = new FrameDispatch({

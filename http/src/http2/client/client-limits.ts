@@ -1,5 +1,7 @@
 /** Bounds of a connection to a server. */
+import type { ResetLimits } from "./reset-budget.ts";
 
+/** The maximums of one connection. */
 export interface ClientLimits {
   /** Receive window of a stream, which also bounds the bytes that are buffered for a paused receiver. */
   readonly streamWindowBytes: number;
@@ -15,10 +17,10 @@ export interface ClientLimits {
    */
   readonly maxWaitingBytes: number;
   /**
-   * Requests that this side may reset, at once (`burst`) and then per second. Beyond it the connection takes no more
-   * requests, since servers end connections with many resets, and all requests on them. Absent: any number.
+   * Requests that this side may reset. At the maximum the connection takes no more requests, and further resets wait.
+   * Absent: any number.
    */
-  readonly resets?: { readonly burst: number; readonly perSecond: number };
+  readonly resets?: ResetLimits;
   /** The highest stream identifier, 2^31 − 1 by the protocol (RFC 9113 §5.1.1). */
   readonly maxStreamId: number;
   /** Time without a byte of the server after which `sweep` sends a PING, while it has requests, in milliseconds. */
@@ -45,7 +47,7 @@ export const defaultHttp2ClientLimits: ClientLimits = {
   maxHeaderListBytes: 65_536,
   // Only empty frames count, because an event stream consists of small ones.
   smallFrameBytes: 1,
-  // With the requests in progress then, fewer than the 200 in 30 s that Netty accepts; nghttp2 accepts 1,000.
-  resets: { burst: 32, perSecond: 1 },
+  // What the servers accept that accept the fewest: Tomcat, hyper and Netty.
+  resets: { first: 3, burst: 16, perSecond: 1 },
   pingTimeoutMs: 20_000,
 };

@@ -3,13 +3,14 @@
  * the peer accepts them.
  */
 import { assertProtocol } from "../assert-protocol.ts";
-import type { FloodLimit } from "../flood-limit.ts";
-import { ErrorCode } from "../frame.ts";
+import { ErrorCode, Flag } from "../frame.ts";
 import { HeaderBlockReader } from "../header-block-reader.ts";
 import type { PeerSettings } from "../settings.ts";
 import { Streams, type StreamsOptions } from "../streams.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { ClientHost, ClientStream } from "./client-stream.ts";
+import { DelayedResets } from "./delayed-resets.ts";
+import type { ResetBudget } from "./reset-budget.ts";
 import { readResponseBlock, type ResponseBlock, type ResponseHead } from "./response-block.ts";
 
 /** The connection that carries the streams, and its bounds. */
@@ -25,8 +26,8 @@ export interface ClientStreamsOptions<Head> extends StreamsOptions {
   /** Called when an open stream has timed out. */
   readonly onTimeout: () => void;
   /** Bounds the streams that this side resets; undefined: no bound. */
-  readonly resets: FloodLimit | undefined;
-  /** Called when more streams were reset. */
+  readonly resets: ResetBudget | undefined;
+  /** Called when no more may be reset. */
   readonly onManyResets: () => void;
 }
 
@@ -45,6 +46,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   readonly #blocks: HeaderBlockReader<ResponseBlock<Head>>;
   /** Requests without a stream, in order: before the peer's settings arrive, and while the peer accepts no more. */
   readonly #queue = new Set<ClientStream<Head>>();
+  readonly #resets: DelayedResets;
   #hasSettings = false;
   #nextStreamId = 1;
   #maxConcurrentStreams = Infinity;
@@ -56,6 +58,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   constructor(options: ClientStreamsOptions<Head>) {
     super(options);
     this.#client = options;
+    this.#resets = new DelayedResets(options.writer, options.resets);
     this.#blocks = new HeaderBlockReader(options.limits.maxHeaderListBytes, (fields, isTooLarge) =>
       readResponseBlock(isTooLarge ? undefined : fields, options.readHead),
     );
@@ -103,6 +106,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
     if (!stream.isOpen) return;
     stream.close(this);
     this.close(stream);
+    if (stream.isInputComplete) this.#client.resets?.onResponse();
     this.idleFrames.replenish(idleFramesPerStream);
     if (hasTimedOut) {
       this.reset(stream, ErrorCode.Cancel);
@@ -113,12 +117,12 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   }
 
   reset({ id }: ClientStream<Head>, code: ErrorCode): void {
-    this.writer.rstStream(id, code);
-    if (this.#client.resets?.tryCount() === false) this.#client.onManyResets();
+    if (!this.#resets.add(id, code)) this.#client.onManyResets();
   }
 
   /** Lets the open streams check their timeouts. Called every `sweepMs`. */
   sweep(): void {
+    this.#resets.sweep();
     for (const stream of this.table.all()) stream.sweep();
   }
 
@@ -132,12 +136,18 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
     this.#openQueued();
   }
 
+  override data(flags: number, id: number, buffer: Buffer, start: number, end: number): void {
+    if ((flags & Flag.EndStream) !== 0) this.#resets.ended(id);
+    super.data(flags, id, buffer, start, end);
+  }
+
   /** Processes a whole header block: an interim or final head, or trailers. */
   headerBlock(id: number, endStream: boolean, buffer: Buffer, start: number, end: number): void {
     // Blocks of ended streams are decoded too, to keep the HPACK table in sync.
     const block = this.#blocks.read(buffer, start, end);
     const stream = this.streamOf(id);
     if (stream === undefined) {
+      if (endStream) this.#resets.ended(id);
       this.idleFrames.count();
       return;
     }
@@ -204,6 +214,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   rstStream(id: number, code: number): void {
     const stream = this.streamOf(id);
     if (stream === undefined) {
+      this.#resets.ended(id);
       this.idleFrames.count();
       return;
     }
