@@ -127,7 +127,7 @@ export interface ClientFailure {
     /** The source of the body has ended before the body. */
     | "aborted";
   readonly message: string;
-  /** The server has rejected this request alone, by a reset (RFC 9113 §7), and serves others on the connection. */
+  /** The server has rejected what a client has sent: by a reset (RFC 9113 §7), or by the end of the connection. */
   readonly isRejected?: boolean;
 }
 

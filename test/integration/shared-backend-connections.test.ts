@@ -2,6 +2,7 @@
  * One connection to an HTTP/2 endpoint carries the requests of all clients, so nothing that one client causes on its
  * own streams may end it.
  */
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { get } from "node:http";
 import { createServer, type ServerHttp2Stream } from "node:http2";
@@ -27,6 +28,8 @@ import {
   startRawHttp2Backend,
 } from "../support/raw-http2.ts";
 
+/** RFC 9113 §7 */
+const enhanceYourCalm = 11;
 const okHead = literalBlock([[":status", "200"]]);
 
 function serve(port: number, options: TestGatewayOptions = {}): Promise<TestGateway> {
@@ -238,6 +241,42 @@ test.each(Object.keys(servers))("requests that a client cancels leave the connec
   }
   expect(connections.size).toBeGreaterThan(1);
   const [first] = begun;
+  first?.socket.write(frame(frameType.headers, endHeaders | endStream, first.stream, okHead));
+  expect((await response).status).toBe(200);
+});
+
+/**
+ * Netty ends a connection by a head of more than 10 KiB, Tomcat by one of more than 16 KiB, and Jetty by one of more
+ * than 8 KiB.
+ */
+test.each(["a head", "trailers"])("%s of a request that a server takes for an attack ends no others", async (part) => {
+  const begun: { readonly socket: Socket; readonly stream: number }[] = [];
+  const ended: Socket[] = [];
+  const port = await startRawHttp2Backend((frames, socket) => {
+    for (const { type, flags, stream, payload } of frames) {
+      const isHead = type === frameType.headers || type === frameType.continuation;
+      if (isHead && ((flags & endHeaders) === 0 || payload.length > 8_192)) {
+        ended.push(socket);
+        socket.end(frame(frameType.goaway, 0, 0, Buffer.concat([uint32(stream), uint32(enhanceYourCalm)])));
+        return;
+      }
+      if (type === frameType.headers && (flags & endStream) === 0) begun.push({ socket, stream });
+    }
+  });
+  const gateway = await serve(port);
+  const response = fetch(`${gateway.url()}/waits`, { method: "POST", body: "a" });
+  await expect.poll(() => begun.length).toBe(1);
+  const long = `x: ${randomBytes(9_000).toString("hex")}\r\n`;
+  const head = `POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n${part === "a head" ? long : ""}\r\n`;
+  const client = connect(Number(new URL(gateway.url()).port), "127.0.0.1");
+  onTestFinished(() => void client.destroy());
+  let received = "";
+  client.on("data", (bytes: Buffer) => (received += bytes.toString()));
+  client.write(`${head}0\r\n${part === "a head" ? "" : long}\r\n`);
+  await expect.poll(() => received).toMatch(/^HTTP\/1.1 [45]/);
+  const [first] = begun;
+  expect(ended).not.toContain(first?.socket);
+  expect(gateway.dataPlane.endpoints().map((endpoint) => endpoint.consecutiveFailures)).toEqual([0]);
   first?.socket.write(frame(frameType.headers, endHeaders | endStream, first.stream, okHead));
   expect((await response).status).toBe(200);
 });

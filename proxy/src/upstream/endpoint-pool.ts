@@ -4,6 +4,7 @@
  *
  * A worker calls thousands of endpoints seldom, so a pool creates each part of its state at first use.
  */
+import { acceptedListBytes, headerListBytes } from "@gatewayproxy/http/http2/header-list-size";
 import type { Endpoint } from "../ir/snapshot.ts";
 import { type CallOwner, type ResponseSink, UpstreamCall, type UpstreamRequest } from "./call.ts";
 import {
@@ -53,6 +54,11 @@ export interface CountedStream {
 export interface PoolOwner {
   readonly load: BackendLoad;
   onFailed(pool: EndpointPool): void;
+}
+
+/** Whether the head of a request is longer than all servers accept. */
+function hasLongHead({ path, fields }: UpstreamRequest): boolean {
+  return path.length + headerListBytes(fields) > acceptedListBytes;
 }
 
 /** The pool of one endpoint. Its calls are counted in the load of its backend. */
@@ -173,7 +179,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
 
   /** Whether calls wait for a connection that a call to this endpoint may hold. */
   get hasWaiting(): boolean {
-    return this.hasPending || (this.#callsPerConnection === 1 && this.#options.sockets.hasWaiting);
+    return this.hasPending || (!this.#sharesConnections && this.#options.sockets.hasWaiting);
   }
 
   get busyConnections(): readonly Connection[] {
@@ -224,7 +230,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     if (request.upgrade === undefined) this.#owner.load.inFlight++;
     else this.#ownTunnels.add(call, request.client);
     if (!isRepeated) this.#ownHealth.requests++;
-    const connection = this.#connectionWithRoom(request.client);
+    const connection = this.#connectionFor(request);
     if (connection === undefined) this.#ownPending.join(call, request);
     else this.#dispatch(connection, request, call);
     return call;
@@ -359,7 +365,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   serveNext(): void {
     const next = this.#pending?.first;
     if (next === undefined || this.#isDisplacing) return;
-    const connection = this.#connectionWithRoom(next.request.client);
+    const connection = this.#connectionFor(next.request);
     if (connection === undefined) return;
     this.#leavePending(next.call);
     this.#dispatch(connection, next.request, next.call);
@@ -378,12 +384,25 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
       const hasRoom = calls.displaceFor(request.client);
       this.#isDisplacing = false;
       if (!hasRoom) continue;
-      const connection = this.#connectionWithRoom(request.client);
+      const connection = this.#connectionFor(request);
       if (connection === undefined) break;
       this.#leavePending(call);
       this.#dispatch(connection, request, call);
     }
     this.serveNext();
+  }
+
+  /**
+   * Returns a connection for a request. One with a long head gets one of its own, since servers may end the connection
+   * for it.
+   */
+  #connectionFor(request: UpstreamRequest): Connection | undefined {
+    if (!this.#sharesConnections || !hasLongHead(request)) return this.#connectionWithRoom(request.client);
+    return this.#makeRoomOfLeaving(request.client) ? this.#newConnection(request.client) : undefined;
+  }
+
+  get #sharesConnections(): boolean {
+    return this.#callsPerConnection > 1;
   }
 
   /** Returns the connection on top of the stack, or a new one for a call of `client`. */
@@ -399,10 +418,15 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
       }
     }
     if (this.#size >= this.#maxConnections || !this.#makeRoomOfLeaving(client)) return undefined;
+    const connection = this.#newConnection(client);
+    if (connection !== undefined) this.#addFree(connection);
+    return connection;
+  }
+
+  #newConnection(client: string | undefined): Connection | undefined {
     if (!this.#options.sockets.take(this, client)) return undefined;
     const connection = createConnection(this.target, this.#options, this, this);
     (this.#connections ??= new Set()).add(connection);
-    this.#addFree(connection);
     return connection;
   }
 
@@ -441,11 +465,12 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     }
   }
 
-  /** @param connection on top of the stack. */
+  /** @param connection on top of the stack, or one of its own. */
   #dispatch(connection: Connection, request: UpstreamRequest, call: UpstreamCall): void {
+    const isOwn = !connection.isFree;
     connection.calls.add(call);
     connection.isUnused = false;
-    if (connection.calls.size >= this.#maxCalls) {
+    if (!isOwn && connection.calls.size >= this.#maxCalls) {
       connection.isFree = false;
       this.#free.pop();
     }
@@ -454,5 +479,6 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     const { idleTimeoutMs = this.#options.idleTimeoutMs } = request;
     connection.send(request, idleTimeoutMs, call);
     if (connection.isHttp2 && !call.hasBegun && !call.isOver) this.#ownStarting.join(call, request);
+    if (isOwn) this.#discard(connection);
   }
 }

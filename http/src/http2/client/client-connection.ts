@@ -72,6 +72,8 @@ export class ClientConnection<Head> {
   readonly #streams: ClientStreams<Head>;
   #phase: Phase = "opening";
   #hasReportedDrain = false;
+  /** Of the last GOAWAY of the peer. */
+  #goAwayCode: number | undefined;
   /** Runs until the peer acknowledges a ping. */
   #pingTimer: Timer | undefined;
   /** Runs until the peer has closed a connection that this side has ended. */
@@ -190,7 +192,7 @@ export class ClientConnection<Head> {
     this.#frames.stop();
     this.#pingTimer?.cancel();
     this.drain(reason);
-    this.#streams.connectionLost(reason);
+    this.#streams.connectionLost(reason, this.#goAwayCode);
   }
 
   /** Handles received bytes. `chunk` is valid only during this call, unless the streams keep parts of it. */
@@ -287,6 +289,7 @@ export class ClientConnection<Head> {
    * Handles GOAWAY: returns the requests that the peer has not processed; the others finish on this connection (§6.8).
    */
   #goAway(lastStreamId: number, code: number): void {
+    this.#goAwayCode = code;
     this.drain(
       code === ErrorCode.NoError
         ? "the server is closing the connection"

@@ -15,6 +15,7 @@ import { Upload, type UploadOwner } from "../../upload.ts";
 import { BodyDelivery, type DeliveryOwner } from "../body-delivery.ts";
 import { ExchangeTunnel, type TunnelExchange } from "../exchange-tunnel.ts";
 import { ErrorCode } from "../frame.ts";
+import { acceptedListBytes, headerListBytes } from "../header-list-size.ts";
 import type { StreamHost } from "../http2-stream.ts";
 import { outgoingFields } from "../outgoing-fields.ts";
 import { type ClientHost, ClientStream } from "./client-stream.ts";
@@ -41,7 +42,7 @@ export interface ExchangeOptions {
 const noBytes = Buffer.alloc(0);
 const noFields: FieldList = [];
 
-/** The codes by which a server says that it does not accept what a stream has brought. */
+/** The codes by which a server says that it does not accept what a stream, or a connection, has brought. */
 const rejections: ReadonlySet<number> = new Set([
   ErrorCode.ProtocolError,
   ErrorCode.FlowControlError,
@@ -204,8 +205,9 @@ export class Http2ClientExchange
     else this.#fail(failure);
   }
 
-  connectionLost(reason: string): void {
-    this.#fail({ kind: "reset", message: reason });
+  connectionLost(reason: string, code: number | undefined): void {
+    const isRejected = code !== undefined && rejections.has(code);
+    this.#fail({ kind: "reset", message: reason, ...(isRejected && { isRejected }) });
   }
 
   override sweep(): void {
@@ -242,6 +244,8 @@ export class Http2ClientExchange
     let fields: FieldList;
     try {
       fields = outgoingFields(trailers);
+      // The connection carries the requests of others.
+      if (headerListBytes(fields) > acceptedListBytes) throw new RangeError(`more than ${acceptedListBytes} bytes`);
     } catch (error) {
       this.onUploadFailed("aborted", `the trailers of the request cannot be sent: ${String(error)}`);
       return;

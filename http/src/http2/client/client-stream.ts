@@ -46,8 +46,12 @@ export abstract class ClientStream<Head> extends Http2Stream {
   abstract wasReset(code: number): void;
   /** Called when the stream ends and the peer has not processed the request. */
   abstract unprocessed(reason: string): void;
-  /** Called when the connection is closed. The peer may have processed the request. */
-  abstract connectionLost(reason: string): void;
+  /**
+   * Called when the connection is closed. The peer may have processed the request.
+   *
+   * @param code of its GOAWAY; undefined if it has sent none.
+   */
+  abstract connectionLost(reason: string, code: number | undefined): void;
 
   /** Receives an interim head (1xx). */
   abstract receivedInterimHead(head: Head, status: number): void;

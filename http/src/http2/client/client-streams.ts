@@ -238,9 +238,9 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
     for (const stream of this.#queue) stream.unprocessed(reason);
   }
 
-  /** Ends all streams, because the connection is closed. */
-  connectionLost(reason: string): void {
-    for (const stream of this.table.all()) stream.connectionLost(reason);
+  /** Ends all streams, because the connection is closed. @param code of the peer's GOAWAY; undefined for none. */
+  connectionLost(reason: string, code: number | undefined): void {
+    for (const stream of this.table.all()) stream.connectionLost(reason, code);
   }
 
   /** Returns undefined for an ended stream, whose last frames may still arrive. */
