@@ -289,6 +289,30 @@ describe("a provider that fails", () => {
     expect(await chatAs(failover, "192.0.2.2")).toBe("first");
     expect(await chatAs(failover, "192.0.2.1")).toBe("first");
   });
+
+  test("for one client again and again is not taken from others a second time", async () => {
+    const failover = await startFailover([{ name: "a", script: [status(500)] }, second], { trustedHops: 1 });
+    const held: (() => void)[] = [];
+    const fails = async (times: number): Promise<void> => {
+      firstOf(failover).behave(status(500));
+      for (let sent = 0; sent < times; sent++) expect(await chatAs(failover, "192.0.2.1")).toBe("second");
+    };
+    await fails(5);
+    firstOf(failover).behave(ok("first"));
+    expect(await chatAs(failover, "192.0.2.2")).toBe("first");
+    await fails(6);
+    firstOf(failover).behave((request, response) => held.push(() => void ok("first")(request, response)));
+    const others = ["192.0.2.2", "192.0.2.3", "192.0.2.4"].map((client) => chatAs(failover, client));
+    await expect.poll(() => held.length).toBe(others.length);
+    for (const respond of held) respond();
+    expect(await Promise.all(others)).toEqual(["first", "first", "first"]);
+    // What others find out counts.
+    firstOf(failover).behave(status(500));
+    for (let sent = 0; sent < 5; sent++) await chatAs(failover, "192.0.2.5");
+    const before = countOf(failover)[0];
+    expect(await chatAs(failover, "192.0.2.5")).toBe("second");
+    expect(countOf(failover)[0]).toBe(before);
+  });
 });
 
 describe("providers of one priority", () => {

@@ -13,7 +13,7 @@
  * So the 429 of one client parks the provider for others only until one of them has tried it: one request of another
  * client is let through as a probe. If it succeeds, the provider is available again, and the first client does not park
  * it a second time in this window. If it gets a 429, too, further probes wait ten seconds, then twice as long each
- * time.
+ * time. The failures of one client may be those of its requests, and do not park it a second time in a minute.
  */
 import { hash } from "node:crypto";
 import { BucketLocks } from "@gatewayproxy/runtime/bucket-locks";
@@ -51,7 +51,7 @@ const at = {
   withoutReset: 8,
   failures: 9,
   ejections: 10,
-  /** A client whose 429 was its own: another one succeeded. */
+  /** A client whose 429, or failures, were its own: another one succeeded. */
   blamedClient: 11,
   blamedUntilMs: 12,
   /** The namespace of the provider. */
@@ -65,6 +65,8 @@ const firstQuotaMs = 10_000;
 const maxUnconfirmedMs = 60_000;
 /** The longest time that a provider is parked; then one request finds out whether it still is out of quota. */
 const maxQuotaMs = 600_000;
+/** The time in which the failures of a client that were its own do not park the provider again. */
+const blameMs = 60_000;
 /** The time in which a probe should have a response; then another one may be sent. */
 const probeMs = 10_000;
 
@@ -155,7 +157,7 @@ export class ProviderState {
    */
   onOutOfQuota(client: number, resetMs: number | undefined, nowMs: number): void {
     this.#change(nowMs, (row) => {
-      if (this.#get(row, at.blamedUntilMs) > nowMs && this.#get(row, at.blamedClient) === client) return;
+      if (this.#isBlamed(row, client, nowMs)) return;
       const known = this.#get(row, at.client);
       const isOther = known !== 0 && known !== client;
       const confirmations = this.#get(row, at.confirmations) + (isOther ? 1 : 0);
@@ -174,6 +176,7 @@ export class ProviderState {
   /** An attempt of a client has failed, or got a status of 500 or more. @param random 0 ≤ random < 1 */
   onFailure(client: number, nowMs: number, random: number): void {
     this.#change(nowMs, (row) => {
+      if (this.#isBlamed(row, client, nowMs)) return;
       const failures = this.#get(row, at.failures) + 1;
       const known = this.#get(row, at.client);
       this.#set(row, at.failures, failures);
@@ -194,10 +197,11 @@ export class ProviderState {
     if (row === undefined || sentMs < this.#get(row, at.parkedMs)) return;
     if (this.#get(row, at.client) === 0) return;
     this.#change(nowMs, (own) => {
-      const [first, untilMs] = [this.#get(own, at.client), this.#get(own, at.outOfQuotaUntilMs)];
-      if (untilMs > nowMs && first !== client) {
+      const first = this.#get(own, at.client);
+      if (this.#isParked(own, nowMs) && first !== client && first !== several) {
         this.#set(own, at.blamedClient, first);
-        this.#set(own, at.blamedUntilMs, untilMs);
+        const blamedMs = this.#get(own, at.failingUntilMs) > nowMs ? nowMs + blameMs : 0;
+        this.#set(own, at.blamedUntilMs, Math.max(this.#get(own, at.outOfQuotaUntilMs), blamedMs));
       }
       for (const place of clearedBySuccess) this.#set(own, place, 0);
     });
@@ -217,6 +221,10 @@ export class ProviderState {
   /** Time until the reset, in milliseconds, at least 0. */
   outOfQuotaForMs(nowMs: number): number {
     return this.report(nowMs).outOfQuotaForMs;
+  }
+
+  #isBlamed(row: number, client: number, nowMs: number): boolean {
+    return this.#get(row, at.blamedUntilMs) > nowMs && this.#get(row, at.blamedClient) === client;
   }
 
   #isParked(row: number, nowMs: number): boolean {
