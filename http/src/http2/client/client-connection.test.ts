@@ -244,6 +244,23 @@ describe("a timeout", () => {
     expect(received.failure?.kind).toBe("timeout");
   });
 
+  test("pings a server twice without a response, and then takes no more requests: some end it at the third", async () => {
+    const { client, peer, send, pass } = await connectClient(settings());
+    const waiting = send();
+    for (let seconds = 1; seconds <= 5; seconds++) send({}, seconds * 2_000);
+    await peer.until(FrameType.Headers, 6);
+    for (let at = 1; at <= 5; at++) {
+      await pass(2);
+      peer.send(ping(Flag.Ack));
+      // The frame arrives within the turns of a second.
+      await pass(1);
+    }
+    await expect.poll(() => resetCodes(peer).length).toBe(3);
+    expect([peer.got(FrameType.Ping).length, client.isAvailable]).toEqual([2, false]);
+    peer.send(lastHead(1, ok));
+    await expect.poll(() => waiting.received.status).toBe(200);
+  });
+
   test("of a silent server is found by one PING, until it responds again", async () => {
     const { client, peer, send, pass, state } = await connectClient(settings(), { silenceMs: 5_000 });
     await pass(10);

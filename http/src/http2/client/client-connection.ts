@@ -62,6 +62,8 @@ type Phase = "opening" | "open" | "draining" | "closed";
 
 /** Time for the peer to read the reason why the connection ends. */
 const lingerMs = 1_000;
+/** Pings without a part of a response between. */
+const maxPings = 2;
 const livenessPing = Buffer.from("alive?\0\0", "latin1");
 
 /** A connection to a server. `sendPreface` begins, `drain` and `destroy` end it. */
@@ -80,8 +82,10 @@ export class ClientConnection<Head> {
   #lingerTimer: Timer | undefined;
   /** Sweeps since the last received byte. */
   #silentSweeps = 0;
-  /** The number of received parts of responses when a silent peer was pinged. */
+  /** The number of received parts of responses at the last ping. */
   #receivedAtPing = -1;
+  /** Pings since the last received part of a response. */
+  #pings = 0;
 
   /** Takes ownership of the socket. */
   constructor(options: ClientConnectionOptions<Head>) {
@@ -156,10 +160,8 @@ export class ClientConnection<Head> {
     if (this.#phase === "opening" || this.#phase === "closed") return;
     this.#streams.sweep();
     const isSilent = this.#streams.active > 0 && ++this.#silentSweeps * sweepMs >= this.#options.limits.silenceMs;
-    // Pings once until the peer sends a part of a response: many gRPC servers close connections that ping more often.
-    if (!isSilent || this.#receivedAtPing === this.#streams.received) return;
-    this.#receivedAtPing = this.#streams.received;
-    this.#ping();
+    // Pings once until the peer sends a part of a response, so that one is left for a timeout.
+    if (isSilent && this.#receivedAtPing !== this.#streams.received) this.#ping();
   }
 
   /** Sends a request when the peer accepts one. */
@@ -253,10 +255,16 @@ export class ClientConnection<Head> {
 
   /**
    * Checks that the peer is alive, such as after a timeout of a request. A peer that is only slow acknowledges the
-   * ping.
+   * ping. Servers of gRPC end a connection at the third one without a response between.
    */
   #ping(): void {
     if (this.#phase === "closed" || this.#pingTimer !== undefined) return;
+    if (this.#receivedAtPing !== this.#streams.received) this.#pings = 0;
+    this.#receivedAtPing = this.#streams.received;
+    if (++this.#pings > maxPings) {
+      this.drain("the server has not responded for long");
+      return;
+    }
     const { clock, limits } = this.#options;
     this.#writer.ping(livenessPing, 0, false);
     this.#pingTimer = clock.setTimer(limits.pingTimeoutMs, () =>
