@@ -29,6 +29,7 @@ import {
 } from "../support/raw-http2.ts";
 
 /** RFC 9113 §7 */
+const protocolError = 1;
 const enhanceYourCalm = 11;
 const okHead = literalBlock([[":status", "200"]]);
 
@@ -240,6 +241,33 @@ test.each(Object.keys(servers))("requests that a client cancels leave the connec
     await expect.poll(inProgress).toBe(1);
   }
   expect(connections.size).toBeGreaterThan(1);
+  const [first] = begun;
+  first?.socket.write(frame(frameType.headers, endHeaders | endStream, first.stream, okHead));
+  expect((await response).status).toBe(200);
+});
+
+/** Servers of Netty since 4.1.124, and others since CVE-2025-8671, count what they reset themselves. */
+test("requests that a server resets for what they are leave the connection of others", async () => {
+  const begun: { readonly socket: Socket; readonly stream: number }[] = [];
+  const counts = new Map<Socket, number>();
+  const port = await startRawHttp2Backend((frames, socket) => {
+    for (const { type, flags, stream } of frames) {
+      if (type !== frameType.headers) continue;
+      begun.push({ socket, stream });
+      if ((flags & endStream) === 0) continue;
+      const count = (counts.get(socket) ?? 0) + 1;
+      counts.set(socket, count);
+      if (count > 200) socket.destroy();
+      else socket.write(frame(frameType.rstStream, 0, stream, uint32(protocolError)));
+    }
+  });
+  const gateway = await serve(port);
+  const response = fetch(`${gateway.url()}/waits`, { method: "POST", body: "a" });
+  await expect.poll(() => begun.length).toBe(1);
+  for (let round = 0; round < 6; round++) {
+    const rejected = Array.from({ length: 50 }, async () => (await fetch(`${gateway.url()}/malformed`)).status);
+    expect(new Set(await Promise.all(rejected))).toEqual(new Set([502]));
+  }
   const [first] = begun;
   first?.socket.write(frame(frameType.headers, endHeaders | endStream, first.stream, okHead));
   expect((await response).status).toBe(200);

@@ -223,6 +223,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
       stream.unprocessed("the server rejected the request without processing it (REFUSED_STREAM)");
     } else {
       stream.wasReset(code);
+      if (code !== ErrorCode.NoError && !this.#resets.countOfPeer()) this.#client.onManyResets();
     }
   }
 

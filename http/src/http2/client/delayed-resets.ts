@@ -37,6 +37,12 @@ export class DelayedResets {
     return this.#budget?.isUsedUp !== true;
   }
 
+  /** The peer has reset a stream, which servers count, too. Returns as `add`. */
+  countOfPeer(): boolean {
+    this.#budget?.tryTake();
+    return this.#budget?.isUsedUp !== true;
+  }
+
   /** The peer has ended a stream. */
   ended(id: number): void {
     this.#delayed.delete(id);

@@ -1,5 +1,5 @@
 /**
- * Bounds the streams that this side resets on a connection, since servers end a connection with many resets, and all
+ * Bounds the resets of streams on a connection, by both sides, since servers end a connection with many resets, and all
  * requests on it: hyper at 20 at once, Netty at 200 in 30 s, Tomcat at 4 more than the responses make up for.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
