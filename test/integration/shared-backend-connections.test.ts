@@ -4,7 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { get } from "node:http";
+import { get, request } from "node:http";
 import { createServer, type ServerHttp2Stream } from "node:http2";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
@@ -244,6 +244,27 @@ test.each(Object.keys(servers))("requests that a client cancels leave the connec
   const [first] = begun;
   first?.socket.write(frame(frameType.headers, endHeaders | endStream, first.stream, okHead));
   expect((await response).status).toBe(200);
+});
+
+/** As with a server whose handler sends a stream, and does not read the body of the request. */
+test("an upload that a server does not read delays no others", async () => {
+  const uploads = new Map<Socket, number>();
+  const port = await startRawHttp2Backend((frames, socket) => {
+    for (const { type, flags, stream, payload } of frames) {
+      if (type === frameType.data) uploads.set(socket, (uploads.get(socket) ?? 0) + payload.length);
+      if (type !== frameType.data || (flags & endStream) === 0) continue;
+      socket.write(frame(frameType.headers, endHeaders | endStream, stream, okHead));
+    }
+  });
+  const gateway = await serve(port);
+  const unread = request(`${gateway.url()}/unread`, { method: "POST" }).on("error", () => undefined);
+  onTestFinished(() => void unread.destroy());
+  unread.write(Buffer.alloc(200_000));
+  // The first window of a connection.
+  await expect.poll(() => [...uploads.values()]).toEqual([65_535]);
+  const responses = Array.from({ length: 3 }, () => fetch(`${gateway.url()}/other`, { method: "POST", body: "a" }));
+  expect((await Promise.all(responses)).map(({ status }) => status)).toEqual([200, 200, 200]);
+  expect(uploads.size).toBe(2);
 });
 
 /** Servers of Netty since 4.1.124, and others since CVE-2025-8671, count what they reset themselves. */

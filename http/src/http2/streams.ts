@@ -47,6 +47,8 @@ const usefulUpdateBytes = 256;
  */
 const idleFramesPerChunk = 4;
 
+const noStreams: ReadonlySet<Http2Stream> = new Set();
+
 /** The streams of a connection. Methods that handle frames throw `ConnectionError` if the peer violates HTTP/2. */
 export abstract class Streams<Stream extends Http2Stream> implements StreamHost {
   readonly writer: FrameWriter;
@@ -65,6 +67,10 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
    */
   readonly #waiting = new Set<Http2Stream>();
   #receiveWindowBytes: number;
+  /** The largest window of the connection that the peer has given. */
+  protected largestWindowBytes = defaultWindowBytes;
+  /** How often the peer has opened the window of the connection. */
+  protected windowOpenings = 0;
   /** Bytes of data that was sent, for which the peer may open the windows of stream and connection. */
   #returnableBytes = 0;
   /** Bytes that the peer may have sent on closed streams before it knew of their end. */
@@ -91,6 +97,23 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
 
   /** Delivers body bytes, which are valid during the call only. */
   protected abstract deliver(stream: Stream, buffer: Buffer, start: number, end: number, isLast: boolean): void;
+
+  /** Whether little is left of the window of the connection. Peers may keep up to half of it. */
+  get isCrowded(): boolean {
+    return this.sendWindowBytes < this.largestWindowBytes / 4;
+  }
+
+  /** The streams that wait for the window of the connection. */
+  protected get waitingForConnection(): ReadonlySet<Http2Stream> {
+    return this.sendWindowBytes > 0 ? noStreams : this.#waiting;
+  }
+
+  /** Of the streams that wait, those that hold the least of the window get the next part of it first. */
+  protected orderWaiting(): void {
+    const ordered = [...this.#waiting].sort((one, other) => other.sendWindowBytes - one.sendWindowBytes);
+    this.#waiting.clear();
+    for (const stream of ordered) this.#waiting.add(stream);
+  }
 
   waitForWindow(stream: Http2Stream): void {
     if (stream.sendWindowBytes > 0) this.#waiting.add(stream);
@@ -233,6 +256,8 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
     if (this.sendWindowBytes > maxWindowBytes) {
       throw new ConnectionError(ErrorCode.FlowControlError, "the connection's window is too large");
     }
+    this.largestWindowBytes = Math.max(this.largestWindowBytes, this.sendWindowBytes);
+    this.windowOpenings++;
     this.resumeWaiting();
   }
 

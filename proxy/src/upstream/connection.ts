@@ -84,6 +84,8 @@ export interface Connection {
   isUnused: boolean;
   /** Whether another call may be sent on it now. */
   readonly isAvailable: boolean;
+  /** Whether the body of another call may have to wait until the endpoint reads those of others. */
+  readonly isCrowded: boolean;
   /**
    * Sends a request. `call` receives the events of its response, none of them during this method.
    *

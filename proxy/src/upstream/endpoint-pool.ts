@@ -350,6 +350,12 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     else if (!connection.isFree && connection.calls.size < this.#maxCalls) this.#addFree(connection);
   }
 
+  #removeFree(connection: Connection): void {
+    const at = connection.isFree ? this.#free.lastIndexOf(connection) : -1;
+    if (at !== -1) this.#free.splice(at, 1);
+    connection.isFree = false;
+  }
+
   #addFree(connection: Connection): void {
     connection.isFree = true;
     this.#free.push(connection);
@@ -397,8 +403,19 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
    * for it.
    */
   #connectionFor(request: UpstreamRequest): Connection | undefined {
-    if (!this.#sharesConnections || !hasLongHead(request)) return this.#connectionWithRoom(request.client);
-    return this.#makeRoomOfLeaving(request.client) ? this.#newConnection(request.client) : undefined;
+    const { client, body } = request;
+    if (!this.#sharesConnections) return this.#connectionWithRoom(client);
+    if (hasLongHead(request)) return this.#makeRoomOfLeaving(client) ? this.#newConnection(client) : undefined;
+    const connection = this.#connectionWithRoom(client);
+    return body !== undefined && connection?.isCrowded === true ? this.#lessCrowded(connection, client) : connection;
+  }
+
+  /** Returns a connection on which an upload does not wait for others; `crowded` if there can be no other. */
+  #lessCrowded(crowded: Connection, client: string | undefined): Connection {
+    const other = this.#free.findLast(
+      (connection) => connection.isAvailable && !connection.isCrowded && connection.calls.size < this.#maxCalls,
+    );
+    return other ?? this.#additionalConnection(client) ?? crowded;
   }
 
   get #sharesConnections(): boolean {
@@ -417,6 +434,10 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
         this.#free.pop();
       }
     }
+    return this.#additionalConnection(client);
+  }
+
+  #additionalConnection(client: string | undefined): Connection | undefined {
     if (this.#size >= this.#maxConnections || !this.#makeRoomOfLeaving(client)) return undefined;
     const connection = this.#newConnection(client);
     if (connection !== undefined) this.#addFree(connection);
@@ -452,9 +473,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
 
   /** Closes a connection after its calls. */
   #discard(connection: Connection): void {
-    const at = connection.isFree ? this.#free.indexOf(connection) : -1;
-    if (at !== -1) this.#free.splice(at, 1);
-    connection.isFree = false;
+    this.#removeFree(connection);
     connection.close();
     if (this.#connections?.delete(connection) !== true) return;
     if (connection.calls.size > 0) {
@@ -465,15 +484,12 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     }
   }
 
-  /** @param connection on top of the stack, or one of its own. */
+  /** @param connection free, or one of its own. */
   #dispatch(connection: Connection, request: UpstreamRequest, call: UpstreamCall): void {
     const isOwn = !connection.isFree;
     connection.calls.add(call);
     connection.isUnused = false;
-    if (!isOwn && connection.calls.size >= this.#maxCalls) {
-      connection.isFree = false;
-      this.#free.pop();
-    }
+    if (!isOwn && connection.calls.size >= this.#maxCalls) this.#removeFree(connection);
     call.connection = connection;
     call.sentMs = this.#options.clock.monotonicMs();
     const { idleTimeoutMs = this.#options.idleTimeoutMs } = request;

@@ -53,6 +53,10 @@ export class Http2Connection implements Connection, SocketOwner {
     return !this.#isClosed && (!this.#isOpen || this.#wire?.isAvailable === true);
   }
 
+  get isCrowded(): boolean {
+    return this.#wire?.isCrowded === true;
+  }
+
   send(request: ClientRequest, idleTimeoutMs: number, call: ConnectionCall): void {
     const sent = { request, idleTimeoutMs, call };
     if (this.#isOpen && this.#wire !== undefined) {

@@ -17,7 +17,7 @@ import {
   settings,
   windowUpdate,
 } from "../testing/connect-client.ts";
-import { exchange, goAwayCode, ok, resetCodes, upload } from "../testing/exchange-with-peer.ts";
+import { dataBytes, exchange, goAwayCode, ok, resetCodes, upload } from "../testing/exchange-with-peer.ts";
 
 describe("a connection", () => {
   test("begins with the preface and SETTINGS that disable push (§3.4, §6.5.2)", async () => {
@@ -279,6 +279,31 @@ describe("a timeout", () => {
     await peer.until(FrameType.Ping, 2);
     await pass(20);
     expect(state.reason).toBe("the server does not acknowledge a ping");
+  });
+});
+
+describe("an upload that the server does not read", () => {
+  const windowBytes = 65_535;
+
+  test("ends after four seconds in which others wait for the window of the connection (§5.2)", async () => {
+    const { peer, send, pass } = await connectClient(settings());
+    const [first, second] = [new TestBody(), new TestBody()];
+    const unread = send(upload(first), 60_000);
+    const read = send(upload(second), 60_000);
+    await peer.until(FrameType.Headers, 2);
+    first.receiver?.onData(Buffer.alloc(windowBytes), false);
+    second.receiver?.onData(Buffer.alloc(1_000), false);
+    await expect.poll(() => dataBytes(peer, 1)).toBe(windowBytes);
+    await pass(4);
+    expect(unread.received.failure).toBeUndefined();
+    await pass(1);
+    const message = "the server does not read the request, and others wait";
+    expect(unread.received.failure).toEqual({ kind: "timeout", message, isRejected: true });
+    await peer.until(FrameType.RstStream);
+    // The server has dropped what it had not read.
+    peer.send(windowUpdate(0, windowBytes));
+    await expect.poll(() => dataBytes(peer, 3)).toBe(1_000);
+    expect(read.received.failure).toBeUndefined();
   });
 });
 

@@ -150,6 +150,11 @@ export class ClientConnection<Head> {
     return this.#phase === "open" && this.#pingTimer === undefined;
   }
 
+  /** Whether an upload may have to wait for others. */
+  get isCrowded(): boolean {
+    return this.#streams.isCrowded;
+  }
+
   /** Whether the peer accepts extended CONNECT (RFC 8441 §3). */
   get allowsConnect(): boolean {
     return this.#streams.allowsConnect;

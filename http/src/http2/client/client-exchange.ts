@@ -210,6 +210,10 @@ export class Http2ClientExchange
     this.#fail({ kind: "reset", message: reason, ...(isRejected && { isRejected }) });
   }
 
+  override notRead(reason: string): void {
+    this.#fail({ kind: "timeout", message: reason, isRejected: true });
+  }
+
   override sweep(): void {
     if (this.#maxSweeps === 0 || this.isTunnel) return;
     this.#sweeps = this.#awaitsOthers || this.waitingBytes !== this.#waitingAtSweep ? 0 : this.#sweeps + 1;

@@ -53,6 +53,11 @@ export abstract class ClientStream<Head> extends Http2Stream {
    */
   abstract connectionLost(reason: string, code: number | undefined): void;
 
+  /** Called when the peer does not read the request, and others wait for the window of the connection. */
+  notRead(reason: string): void {
+    this.connectionLost(reason, undefined);
+  }
+
   /** Receives an interim head (1xx). */
   abstract receivedInterimHead(head: Head, status: number): void;
 

@@ -11,6 +11,7 @@ import type { ClientLimits } from "./client-limits.ts";
 import type { ClientHost, ClientStream } from "./client-stream.ts";
 import { DelayedResets } from "./delayed-resets.ts";
 import type { ResetBudget } from "./reset-budget.ts";
+import { UnreadUploads } from "./unread-uploads.ts";
 import { readResponseBlock, type ResponseBlock, type ResponseHead } from "./response-block.ts";
 
 /** The connection that carries the streams, and its bounds. */
@@ -47,6 +48,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   /** Requests without a stream, in order: before the peer's settings arrive, and while the peer accepts no more. */
   readonly #queue = new Set<ClientStream<Head>>();
   readonly #resets: DelayedResets;
+  readonly #unreadUploads = new UnreadUploads();
   #hasSettings = false;
   #nextStreamId = 1;
   #maxConcurrentStreams = Infinity;
@@ -123,7 +125,24 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   /** Lets the open streams check their timeouts. Called every `sweepMs`. */
   sweep(): void {
     this.#resets.sweep();
+    this.#endUnreadUploads();
     for (const stream of this.table.all()) stream.sweep();
+  }
+
+  #endUnreadUploads(): void {
+    const window = {
+      streamBytes: this.peerInitialWindowBytes,
+      largestBytes: this.largestWindowBytes,
+      openings: this.windowOpenings,
+      waiting: this.waitingForConnection,
+    };
+    const uploads = this.#unreadUploads.sweep(window, this.table.all());
+    for (const upload of uploads) {
+      // Not later: the peer gives the window back for it.
+      this.writer.rstStream(upload.id, ErrorCode.Cancel);
+      upload.notRead("the server does not read the request, and others wait");
+    }
+    if (uploads.length > 0) this.orderWaiting();
   }
 
   /** Applies the peer's settings. */

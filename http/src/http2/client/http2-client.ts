@@ -69,6 +69,11 @@ export class Http2ClientConnection implements Swept {
     return this.#connection.isAvailable;
   }
 
+  /** Whether an upload may have to wait until the server reads those of others. */
+  get isCrowded(): boolean {
+    return this.#connection.isCrowded;
+  }
+
   /**
    * Sends a request, after `onOpen`. The events other than `onSent` begin after this call. A switch of protocols is
    * requested by extended CONNECT (RFC 8441), and `onSwitched` has the fields that a client of HTTP/1 expects.

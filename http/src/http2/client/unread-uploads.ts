@@ -1,0 +1,67 @@
+/**
+ * Finds the uploads that keep others from the window of a connection. A server that does not read the body of one
+ * request can hold the whole window by it, and the uploads of all others wait.
+ */
+import type { ClientStream } from "./client-stream.ts";
+
+/** How long others wait, in sweeps, without any window from the server. */
+const longestSweeps = 4;
+/** What a window that is given back makes up for, in sweeps: where it does not suffice, others soon wait again. */
+const sweepsPerOpening = 2;
+/** An upload that holds a smaller part of the window is not the cause: a connection has at most 100. */
+const smallestPart = 1 / 128;
+
+/** The flow control of a connection, as a sweep finds it. */
+export interface ConnectionWindow {
+  /** The window that the server gives a stream at first. */
+  readonly streamBytes: number;
+  /** The largest window of the connection so far. */
+  readonly largestBytes: number;
+  /** How often the server has opened the window of the connection. */
+  readonly openings: number;
+  /** The streams that wait for the window of the connection. */
+  readonly waiting: ReadonlySet<object>;
+}
+
+/** Watches the window of one connection. */
+export class UnreadUploads {
+  #openings = -1;
+  #sweeps = 0;
+  /** The number of uploads to end next. It doubles as long as others wait. */
+  #next = 1;
+
+  /** Called every `sweepMs`. Returns the uploads to end. */
+  sweep<Head>(window: ConnectionWindow, streams: Iterable<ClientStream<Head>>): readonly ClientStream<Head>[] {
+    if (window.waiting.size === 0) {
+      this.#sweeps = 0;
+      this.#next = 1;
+      return [];
+    }
+    if (window.openings === this.#openings) this.#sweeps++;
+    else this.#sweeps = Math.max(0, this.#sweeps - sweepsPerOpening);
+    this.#openings = window.openings;
+    if (this.#sweeps < longestSweeps) return [];
+    const unread = unreadUploads(window, streams).slice(0, this.#next);
+    this.#next *= 2;
+    return unread;
+  }
+}
+
+/**
+ * Returns the uploads that hold a part of the window. Of those that were sent completely, the server may have read some
+ * without giving a window back, so they are last, the latest ones first.
+ */
+function unreadUploads<Head>(
+  { streamBytes, largestBytes, waiting }: ConnectionWindow,
+  streams: Iterable<ClientStream<Head>>,
+): readonly ClientStream<Head>[] {
+  return [...streams]
+    .filter((stream) => {
+      const isAlone = waiting.size === 1 && waiting.has(stream);
+      return !isAlone && streamBytes - stream.sendWindowBytes >= largestBytes * smallestPart;
+    })
+    .sort((one, other) => {
+      if (one.hasSentEnd !== other.hasSentEnd) return one.hasSentEnd ? 1 : -1;
+      return one.hasSentEnd ? other.id - one.id : one.sendWindowBytes - other.sendWindowBytes;
+    });
+}
