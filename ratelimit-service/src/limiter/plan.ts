@@ -155,9 +155,15 @@ export function planDescriptors(
   });
 }
 
-/** Returns the time whose windows a refund belongs to. */
+/** How far the clock of another replica may be ahead. */
+const maxAheadMs = 86_400_000;
+
+/**
+ * Returns the time whose windows a refund belongs to. That of a clock that is ahead, or was, is in the future: the
+ * window of now has not counted it.
+ */
 function refundTimeOf({ heldAtMs }: RateLimitRequest, nowMs: number): number {
-  return heldAtMs !== undefined && heldAtMs <= nowMs ? heldAtMs : nowMs;
+  return Math.min(heldAtMs ?? nowMs, nowMs + maxAheadMs);
 }
 
 /** Returns the hits that a reservation counts: at most the smallest limit. A limit of 0 denies it nevertheless. */

@@ -53,7 +53,7 @@ export interface RateLimitRequest {
   readonly reserves?: boolean;
   /** Only with `reserves`: whether the client does not get the response any more, so that it would refund nothing. */
   readonly state?: { readonly isDone: boolean };
-  /** `heldAtMs` of an earlier response: refunds belong to the windows of that time. Absent, or in the future: now. */
+  /** `heldAtMs` of an earlier response: refunds belong to the windows of that time. Absent: now. */
   readonly heldAtMs?: number;
 }
 

@@ -54,6 +54,7 @@ export function describeReservations(
         ask(heldAtMs === undefined ? {} : { heldAtMs }, ...descriptors),
       text: async (...descriptors: readonly string[]) => renderResponse(await ask({}, ...descriptors)),
       advance: (seconds: number) => core.clock.advance(seconds * 1_000),
+      step: (seconds: number) => core.clock.stepWall(seconds * 1_000),
       nowMs: () => core.clock.nowMs(),
     };
   }
@@ -106,6 +107,19 @@ export function describeReservations(
       // Without the time, the refund is that of the current window.
       await refund(undefined, "minute=a #-1");
       expect(await text("minute=a #0")).toBe("OK(10,9) MINUTE");
+    });
+
+    test("of a clock that was ahead are not refunded in the window of now", async () => {
+      const { reserve, refund, text, step } = await serve();
+      await text("minute=a #7");
+      step(60);
+      const { heldAtMs } = await reserve("minute=a #6");
+      // As another replica, or after the clock was set back.
+      step(-60);
+      await refund(heldAtMs, "minute=a #-6");
+      expect(await text("minute=a #0")).toBe("OK(10,3) MINUTE");
+      step(60);
+      expect(await text("minute=a #0")).toBe("OK(10,10) MINUTE");
     });
 
     test.each<CaseSettings>([
