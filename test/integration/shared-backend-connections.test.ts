@@ -2,12 +2,12 @@
  * One connection to an HTTP/2 endpoint carries the requests of all clients, so nothing that one client causes on its
  * own streams may end it.
  */
-import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { get, request } from "node:http";
 import { createServer, type ServerHttp2Stream } from "node:http2";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
+import { HpackDecoder } from "../../http/src/http2/hpack/hpack-decoder.ts";
 import {
   gatewayManifest,
   manifests,
@@ -294,38 +294,49 @@ test("requests that a server resets for what they are leave the connection of ot
   expect((await response).status).toBe(200);
 });
 
-/**
- * Netty ends a connection by a head of more than 10 KiB, Tomcat by one of more than 16 KiB, and Jetty by one of more
- * than 8 KiB.
- */
-test.each(["a head", "trailers"])("%s of a request that a server takes for an attack ends no others", async (part) => {
-  const begun: { readonly socket: Socket; readonly stream: number }[] = [];
-  const ended: Socket[] = [];
-  const port = await startRawHttp2Backend((frames, socket) => {
-    for (const { type, flags, stream, payload } of frames) {
-      const isHead = type === frameType.headers || type === frameType.continuation;
-      if (isHead && ((flags & endHeaders) === 0 || payload.length > 8_192)) {
-        ended.push(socket);
-        socket.end(frame(frameType.goaway, 0, 0, Buffer.concat([uint32(stream), uint32(enhanceYourCalm)])));
-        return;
+/** As `ordinary-fields.ts` says. */
+const attacks: readonly (readonly [string, string])[] = [
+  ["long fields", `x: ${"a".repeat(9_000)}\r\n`],
+  ["many fields", Array.from({ length: 101 }, (_, at) => `x${at}: a\r\n`).join("")],
+  ["a field that is no UTF-8", "x: \xff\r\n"],
+];
+const parts = ["the head", "the trailers"] as const;
+test.each(parts.flatMap((part) => attacks.map(([name, fields]) => [name, part, fields] as const)))(
+  "%s in %s of a request, for which servers end a connection, end no others",
+  async (_, part, section) => {
+    const begun: { readonly socket: Socket; readonly stream: number }[] = [];
+    const ended: Socket[] = [];
+    const decoders = new Map<Socket, HpackDecoder>();
+    const port = await startRawHttp2Backend((frames, socket) => {
+      const decoder = decoders.get(socket) ?? new HpackDecoder(4_096, 65_536);
+      decoders.set(socket, decoder);
+      for (const { type, flags, stream, payload } of frames) {
+        if (type !== frameType.headers) continue;
+        const fields = decoder.decode(payload, 0, payload.length);
+        const text = fields.join("");
+        if (fields.length > 200 || text.length > 8_192 || text.includes("\xff")) {
+          ended.push(socket);
+          socket.end(frame(frameType.goaway, 0, 0, Buffer.concat([uint32(stream), uint32(enhanceYourCalm)])));
+          return;
+        }
+        if ((flags & endStream) === 0) begun.push({ socket, stream });
       }
-      if (type === frameType.headers && (flags & endStream) === 0) begun.push({ socket, stream });
-    }
-  });
-  const gateway = await serve(port);
-  const response = fetch(`${gateway.url()}/waits`, { method: "POST", body: "a" });
-  await expect.poll(() => begun.length).toBe(1);
-  const long = `x: ${randomBytes(9_000).toString("hex")}\r\n`;
-  const head = `POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n${part === "a head" ? long : ""}\r\n`;
-  const client = connect(Number(new URL(gateway.url()).port), "127.0.0.1");
-  onTestFinished(() => void client.destroy());
-  let received = "";
-  client.on("data", (bytes: Buffer) => (received += bytes.toString()));
-  client.write(`${head}0\r\n${part === "a head" ? "" : long}\r\n`);
-  await expect.poll(() => received).toMatch(/^HTTP\/1.1 [45]/);
-  const [first] = begun;
-  expect(ended).not.toContain(first?.socket);
-  expect(gateway.dataPlane.endpoints().map((endpoint) => endpoint.consecutiveFailures)).toEqual([0]);
-  first?.socket.write(frame(frameType.headers, endHeaders | endStream, first.stream, okHead));
-  expect((await response).status).toBe(200);
-});
+    });
+    const gateway = await serve(port);
+    const response = fetch(`${gateway.url()}/waits`, { method: "POST", body: "a" });
+    await expect.poll(() => begun.length).toBe(1);
+    const isHead = part === "the head";
+    const head = `POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n${isHead ? section : ""}\r\n`;
+    const client = connect(Number(new URL(gateway.url()).port), "127.0.0.1");
+    onTestFinished(() => void client.destroy());
+    let received = "";
+    client.on("data", (bytes: Buffer) => (received += bytes.toString()));
+    client.write(`${head}0\r\n${isHead ? "" : section}\r\n`, "latin1");
+    await expect.poll(() => received).toMatch(/^HTTP\/1.1 [45]/);
+    const [first] = begun;
+    expect(ended).not.toContain(first?.socket);
+    expect(gateway.dataPlane.endpoints().map((endpoint) => endpoint.consecutiveFailures)).toEqual([0]);
+    first?.socket.write(frame(frameType.headers, endHeaders | endStream, first.stream, okHead));
+    expect((await response).status).toBe(200);
+  },
+);

@@ -4,7 +4,7 @@
  *
  * A worker calls thousands of endpoints seldom, so a pool creates each part of its state at first use.
  */
-import { acceptedListBytes, headerListBytes } from "@gatewayproxy/http/http2/header-list-size";
+import { areOrdinary } from "@gatewayproxy/http/http2/ordinary-fields";
 import type { Endpoint } from "../ir/snapshot.ts";
 import { type CallOwner, type ResponseSink, UpstreamCall, type UpstreamRequest } from "./call.ts";
 import {
@@ -54,11 +54,6 @@ export interface CountedStream {
 export interface PoolOwner {
   readonly load: BackendLoad;
   onFailed(pool: EndpointPool): void;
-}
-
-/** Whether the head of a request is longer than all servers accept. */
-function hasLongHead({ path, fields }: UpstreamRequest): boolean {
-  return path.length + headerListBytes(fields) > acceptedListBytes;
 }
 
 /** The pool of one endpoint. Its calls are counted in the load of its backend. */
@@ -399,13 +394,13 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   }
 
   /**
-   * Returns a connection for a request. One with a long head gets one of its own, since servers may end the connection
-   * for it.
+   * Returns a connection for a request. One whose head is not ordinary gets one of its own, since servers may end the
+   * connection for it.
    */
   #connectionFor(request: UpstreamRequest): Connection | undefined {
-    const { client, body } = request;
+    const { client, path, fields, body } = request;
     if (!this.#sharesConnections) return this.#connectionWithRoom(client);
-    if (hasLongHead(request)) return this.#makeRoomOfLeaving(client) ? this.#newConnection(client) : undefined;
+    if (!areOrdinary(fields, path)) return this.#makeRoomOfLeaving(client) ? this.#newConnection(client) : undefined;
     const connection = this.#connectionWithRoom(client);
     return body !== undefined && connection?.isCrowded === true ? this.#lessCrowded(connection, client) : connection;
   }

@@ -15,8 +15,8 @@ import { Upload, type UploadOwner } from "../../upload.ts";
 import { BodyDelivery, type DeliveryOwner } from "../body-delivery.ts";
 import { ExchangeTunnel, type TunnelExchange } from "../exchange-tunnel.ts";
 import { ErrorCode } from "../frame.ts";
-import { acceptedListBytes, headerListBytes } from "../header-list-size.ts";
 import type { StreamHost } from "../http2-stream.ts";
+import { areOrdinary } from "../ordinary-fields.ts";
 import { outgoingFields } from "../outgoing-fields.ts";
 import { type ClientHost, ClientStream } from "./client-stream.ts";
 import { requestFields } from "./request-fields.ts";
@@ -248,8 +248,7 @@ export class Http2ClientExchange
     let fields: FieldList;
     try {
       fields = outgoingFields(trailers);
-      // The connection carries the requests of others.
-      if (headerListBytes(fields) > acceptedListBytes) throw new RangeError(`more than ${acceptedListBytes} bytes`);
+      if (!areOrdinary(fields)) throw new RangeError("servers may end the connection for them");
     } catch (error) {
       this.onUploadFailed("aborted", `the trailers of the request cannot be sent: ${String(error)}`);
       return;
