@@ -17,6 +17,7 @@ import {
   type ConnectionTarget,
   type SessionStore,
 } from "./connection.ts";
+import { ApartClients } from "./apart-clients.ts";
 import { ClientCalls } from "./client-calls.ts";
 import { callsToDisplace, displace, type Shares, sharesOf } from "./connection-shares.ts";
 import { createConnection } from "./create-connection.ts";
@@ -81,6 +82,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
    */
   #starting: PendingQueue | undefined;
   #tunnels: TunnelShare | undefined;
+  #apartClients: ApartClients | undefined;
   #closing = false;
   /** A connection changes hands: it is given to no other pending call. */
   #isDisplacing = false;
@@ -304,8 +306,12 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
       this.#ownHealth.failed(this.#options.clock.monotonicMs());
       this.#owner.onFailed(this);
     } else if (failure?.isRejected === true) {
-      const isFailure = this.#ownHealth.rejected(call.client, this.#options.clock.monotonicMs());
+      const nowMs = this.#options.clock.monotonicMs();
+      const isFailure = this.#ownHealth.rejected(call.client, nowMs);
       if (isFailure) this.#owner.onFailed(this);
+      if (call.connection !== undefined) {
+        (this.#apartClients ??= new ApartClients()).failed(call, call.connection, failure, nowMs);
+      }
     }
     const { connection } = call;
     if (connection === undefined) {
@@ -395,14 +401,20 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
 
   /**
    * Returns a connection for a request. One whose head is not ordinary gets one of its own, since servers may end the
-   * connection for it.
+   * connection for it, and so does one of a client that has made the endpoint end one.
    */
   #connectionFor(request: UpstreamRequest): Connection | undefined {
     const { client, path, fields, body } = request;
     if (!this.#sharesConnections) return this.#connectionWithRoom(client);
-    if (!areOrdinary(fields, path)) return this.#makeRoomOfLeaving(client) ? this.#newConnection(client) : undefined;
+    if (!areOrdinary(fields, path) || this.#isApart(client)) {
+      return this.#makeRoomOfLeaving(client) ? this.#newConnection(client) : undefined;
+    }
     const connection = this.#connectionWithRoom(client);
     return body !== undefined && connection?.isCrowded === true ? this.#lessCrowded(connection, client) : connection;
+  }
+
+  #isApart(client: string | undefined): boolean {
+    return this.#apartClients?.has(client, this.#options.clock.monotonicMs()) === true;
   }
 
   /** Returns a connection on which an upload does not wait for others; `crowded` if there can be no other. */

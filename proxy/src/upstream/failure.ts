@@ -29,6 +29,8 @@ export interface UpstreamFailure {
   readonly isDisplaced?: boolean;
   /** As `ClientFailure.isRejected`. */
   readonly isRejected?: boolean;
+  /** As `ClientFailure.isUpload`. */
+  readonly isUpload?: boolean;
 }
 
 /** Codes of errors that report a shortage of open files, ports or memory. */

@@ -207,7 +207,7 @@ export class Http2ClientExchange
 
   connectionLost(reason: string, code: number | undefined): void {
     const isRejected = code !== undefined && rejections.has(code);
-    this.#fail({ kind: "reset", message: reason, ...(isRejected && { isRejected }) });
+    this.#fail({ kind: "reset", message: reason, ...(isRejected && { isRejected, isUpload: !this.hasSentEnd }) });
   }
 
   override notRead(reason: string): void {

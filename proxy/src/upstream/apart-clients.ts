@@ -1,0 +1,39 @@
+/**
+ * The clients whose requests to an endpoint have connections of their own for a while, since the endpoint has ended a
+ * connection by an error during an upload of theirs. Servers do so for slow uploads (Kestrel) and for small parts of
+ * them (Tomcat), and the gateway cannot know it before. See ADR 66.
+ */
+import type { Connection, ConnectionCall } from "./connection.ts";
+import type { UpstreamFailure } from "./failure.ts";
+
+const apartMs = 300_000;
+/** The one of the longest time ago is forgotten first. */
+const maxClients = 1_000;
+
+/** The clients of one endpoint. */
+export class ApartClients {
+  /** By client, until when, on the monotonic clock; in the order of these times. */
+  readonly #clients = new Map<string | undefined, number>();
+  /** Connections that were ended so while several clients used them. */
+  readonly #ended = new WeakSet<Connection>();
+
+  has(client: string | undefined, nowMs: number): boolean {
+    return (this.#clients.get(client) ?? Number.NEGATIVE_INFINITY) > nowMs;
+  }
+
+  /** A call has failed. It is still one of the calls of its connection. */
+  failed(call: ConnectionCall, connection: Connection, { isRejected, isUpload }: UpstreamFailure, nowMs: number): void {
+    if (isRejected !== true || isUpload === undefined) return;
+    const { client } = call;
+    // Where all requests come from one address, there are no others to keep apart.
+    const isShared = connection.calls.values().some((other) => other.client !== client);
+    if (isShared) this.#ended.add(connection);
+    if (!isUpload) return;
+    if (!this.#ended.has(connection) && !this.has(client, nowMs)) return;
+    this.#clients.delete(client);
+    this.#clients.set(client, nowMs + apartMs);
+    if (this.#clients.size <= maxClients) return;
+    const [oldest] = this.#clients.keys();
+    this.#clients.delete(oldest);
+  }
+}
