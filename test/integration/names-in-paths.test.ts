@@ -5,8 +5,9 @@
 import { onTestFinished, expect, test, vi } from "vitest";
 import type { KubeObject } from "../../proxy/src/kube/object.ts";
 import { startController } from "../kube/support/controller-process.ts";
-import { gatewayApi, gatewayClass, paths } from "../support/controlled-objects.ts";
+import { gatewayClass, paths } from "../support/controlled-objects.ts";
 import { startObjectApiServer } from "../support/object-api-server.ts";
+import { gatewayApi } from "../support/api-versions.ts";
 
 /** The controller has started and written what it has to within this time, also on a busy machine. */
 const readyMs = 60_000;

@@ -5,8 +5,9 @@
 import { afterEach, expect, test, vi } from "vitest";
 import { fieldsOf, objectsOf, type KubeObject } from "../../proxy/src/kube/object.ts";
 import { type ControllerProcess, startController } from "../kube/support/controller-process.ts";
-import { gatewayApi, gatewayClass, paths, proxyApi } from "../support/controlled-objects.ts";
+import { gatewayClass, paths } from "../support/controlled-objects.ts";
 import { type ObjectApiServer, startObjectApiServer } from "../support/object-api-server.ts";
+import { gatewayApi, proxyApi } from "../support/api-versions.ts";
 
 /** A permission without a grant is removed after this time. */
 const removalMs = 2_000;

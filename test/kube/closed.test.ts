@@ -9,10 +9,10 @@ import { freePort } from "../support/free-port.ts";
 import { describeCluster, eventually } from "./support/cluster.ts";
 import { type ControllerProcess, startController } from "./support/controller-process.ts";
 import { type GatewayProcess, getStatus, startGatewayProcess } from "./support/gateway-process.ts";
+import { gatewayApi } from "../support/api-versions.ts";
 
 const namespace = "closed";
 const other = "closed-other";
-const gatewayApi = "gateway.networking.k8s.io/v1";
 /** A permission without a grant must be removed after this time. */
 const removalMs = 2_000;
 

@@ -14,9 +14,9 @@ import { freePort } from "../support/free-port.ts";
 import { describeCluster, eventually } from "./support/cluster.ts";
 import { type ControllerProcess, type ControllerSetup, startController } from "./support/controller-process.ts";
 import { type GatewayProcess, getStatus, startGatewayProcess } from "./support/gateway-process.ts";
+import { gatewayApi } from "../support/api-versions.ts";
 
 const namespace = "last-good";
-const gatewayApi = "gateway.networking.k8s.io/v1";
 
 describeCluster("an object that becomes invalid", (cluster) => {
   let directory: string;

@@ -12,11 +12,10 @@ import { getStatus } from "../kube/support/gateway-process.ts";
 import { startObjectApiServer } from "../support/object-api-server.ts";
 import { freePort } from "../support/free-port.ts";
 import { spawnClusterProxy, startProxy } from "../support/proxy-process.ts";
+import { gatewayApi } from "../support/api-versions.ts";
 
 /** A permission without a grant must be removed after this time. */
 const removalMs = 2_000;
-
-const gatewayApi = "gateway.networking.k8s.io/v1";
 
 function object(apiVersion: string, kind: string, name: string, spec: object, namespace?: string): KubeObject {
   return { apiVersion, kind, metadata: { name, ...(namespace !== undefined && { namespace }) }, spec };

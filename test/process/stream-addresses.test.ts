@@ -12,8 +12,7 @@ import { collectionPaths } from "../../proxy/src/source/kubernetes/watched-kinds
 import { freePort } from "../support/free-port.ts";
 import { startObjectApiServer } from "../support/object-api-server.ts";
 import { spawnClusterProxy } from "../support/proxy-process.ts";
-
-const gatewayApi = "gateway.networking.k8s.io/v1";
+import { gatewayApi } from "../support/api-versions.ts";
 
 /** A TCP and a UDP server on one port of loopback, which count what reaches them. */
 async function startVictim() {

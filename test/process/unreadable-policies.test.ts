@@ -4,10 +4,11 @@
  */
 import { expect, test, vi } from "vitest";
 import type { KubeObject } from "../../proxy/src/kube/object.ts";
-import { gatewayApi, paths, proxyApi } from "../support/controlled-objects.ts";
+import { paths } from "../support/controlled-objects.ts";
 import { freePort } from "../support/free-port.ts";
 import { startObjectApiServer } from "../support/object-api-server.ts";
 import { spawnClusterProxy } from "../support/proxy-process.ts";
+import { gatewayApi, proxyApi } from "../support/api-versions.ts";
 
 const timeoutMs = 60_000;
 

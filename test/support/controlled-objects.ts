@@ -1,7 +1,6 @@
 /** What tests of the controller with an `ObjectApiServer` share: the paths of its collections, and the GatewayClass. */
 
-export const gatewayApi = "gateway.networking.k8s.io/v1";
-export const proxyApi = "gatewayproxy.dev/v1alpha1";
+import { gatewayApi, proxyApi } from "./api-versions.ts";
 
 /** The paths of collections over all namespaces. */
 export const paths = {

@@ -1,9 +1,7 @@
 /** The manifests that tests consist of. */
 import { testPort } from "./client.ts";
 import { release, systemNamespace } from "./cluster.ts";
-
-const gatewayApi = "gateway.networking.k8s.io/v1";
-const proxyApi = "gatewayproxy.dev/v1alpha1";
+import { gatewayApi, proxyApi } from "../../support/api-versions.ts";
 
 /** A Gateway on the tests' port, with its ConfigMap of parameters. */
 export function gateway(

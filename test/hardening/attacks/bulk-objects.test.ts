@@ -4,7 +4,8 @@
  */
 import { test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
-import { expectUnaffected, gatewayApi, object, proxyApi, putAll, startBystander } from "../support/bystander.ts";
+import { expectUnaffected, object, putAll, startBystander } from "../support/bystander.ts";
+import { gatewayApi, proxyApi } from "../../support/api-versions.ts";
 
 const maxGrowthBytes = 64 * 1024 * 1024;
 

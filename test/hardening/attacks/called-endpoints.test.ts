@@ -7,12 +7,12 @@ import { freePort } from "../../support/free-port.ts";
 import { programFile } from "../../support/program-file.ts";
 import { startObjectApiServer } from "../../support/object-api-server.ts";
 import { startWatched } from "../support/watched-process.ts";
+import { gatewayApi } from "../../support/api-versions.ts";
 
 const maxGrowthBytes = 64 * 1024 * 1024;
 const maxHeldMs = 100;
 const services = 100;
 const endpointsOfService = 1_000;
-const gatewayApi = "gateway.networking.k8s.io/v1";
 const slicesPath = "/apis/discovery.k8s.io/v1/endpointslices";
 
 function object(apiVersion: string, kind: string, name: string, fields: object, labels = {}): KubeObject {

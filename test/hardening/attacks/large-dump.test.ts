@@ -9,6 +9,7 @@ import { programFile } from "../../support/program-file.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../../support/gateway.ts";
 import { startObjectApiServer } from "../../support/object-api-server.ts";
 import { startWatched } from "../support/watched-process.ts";
+import { gatewayApi } from "../../support/api-versions.ts";
 
 const mainFile = programFile("proxy", "proxy");
 const routes = 5_000;
@@ -49,7 +50,6 @@ test("a dump of 5,000 routes is built and sent in turns of the event loop", asyn
   expect(await proxy.longestHeldMs()).toBeLessThan(maxHeldMs);
 }, 300_000);
 
-const gatewayApi = "gateway.networking.k8s.io/v1";
 const services = 100;
 const endpointsOfService = 1_000;
 

@@ -4,9 +4,9 @@ import type { KubeObject } from "../../../proxy/src/kube/object.ts";
 import { startObjectApiServer } from "../../support/object-api-server.ts";
 import { programFile } from "../../support/program-file.ts";
 import { startWatched } from "../support/watched-process.ts";
+import { gatewayApi } from "../../support/api-versions.ts";
 
 const maxHeldMs = 100;
-const gatewayApi = "gateway.networking.k8s.io/v1";
 const routes = `/apis/${gatewayApi}/httproutes`;
 /** Of a page. With 50 addresses for each of its endpoints, an EndpointSlice has 0.7 MB; etcd accepts 1.5 MiB. */
 const slices = 100;

@@ -4,8 +4,9 @@
  */
 import { expect, test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
-import { expectUnaffected, gatewayApi, object, proxyApi, putAll, startBystander } from "../support/bystander.ts";
+import { expectUnaffected, object, putAll, startBystander } from "../support/bystander.ts";
 import { times } from "../support/tenant-objects.ts";
+import { gatewayApi, proxyApi } from "../../support/api-versions.ts";
 
 const maxGrowthBytes = 64 * 1024 * 1024;
 const maxHeldMs = 100;

@@ -5,8 +5,9 @@
 import { expect, test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
 import type { ObjectApiServer } from "../../support/object-api-server.ts";
-import { expectUnaffected, gatewayApi, object, proxyApi, putAll, startBystander } from "../support/bystander.ts";
+import { expectUnaffected, object, putAll, startBystander } from "../support/bystander.ts";
 import { times } from "../support/tenant-objects.ts";
+import { gatewayApi, proxyApi } from "../../support/api-versions.ts";
 
 /** Of the texts in base64 that stay, and the values that are read of them. */
 const maxGrowthBytes = 160 * 1024 * 1024;

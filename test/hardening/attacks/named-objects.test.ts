@@ -8,11 +8,11 @@ import { startObjectApiServer } from "../../support/object-api-server.ts";
 import { programFile } from "../../support/program-file.ts";
 import { times } from "../support/tenant-objects.ts";
 import { startWatched } from "../support/watched-process.ts";
+import { gatewayApi } from "../../support/api-versions.ts";
 
 const maxHeldMs = 100;
 /** Of the Gateways themselves, with 64 listeners each, and of the references. */
 const maxGrowthBytes = 128 * 1024 * 1024;
-const gatewayApi = "gateway.networking.k8s.io/v1";
 const gateways = `/apis/${gatewayApi}/gateways`;
 const http = { name: "http", port: 80, protocol: "HTTP" };
 

@@ -10,12 +10,10 @@ import {
   allSets,
   expectSum,
   gateway,
-  gatewayApi,
   gatewayClass,
   http,
   object,
   processorMs,
-  proxyApi,
   read,
   route,
   routeTarget,
@@ -25,6 +23,7 @@ import {
   times,
   type Product,
 } from "../support/tenant-objects.ts";
+import { gatewayApi, proxyApi } from "../../support/api-versions.ts";
 
 const plans: readonly Product[] = [
   [

@@ -16,14 +16,12 @@ import {
   configMap,
   expectSum,
   gateway,
-  gatewayApi,
   gatewayClass,
   http,
   minute,
   object,
   policy,
   processorMs,
-  proxyApi,
   read,
   refsOf,
   route,
@@ -36,6 +34,7 @@ import {
   tlsSecret,
   type Product,
 } from "../support/tenant-objects.ts";
+import { gatewayApi, proxyApi } from "../../support/api-versions.ts";
 
 /** Bytes of results for a byte of manifests, beyond a constant amount. */
 const [maxHeapFactor, maxPackedFactor, freeBytes] = [40, 20, 8 * 1024 * 1024];

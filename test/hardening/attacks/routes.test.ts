@@ -21,6 +21,7 @@ import { translate } from "../../../proxy/src/translate/translate.ts";
 import { usedMemory } from "../../support/memory.ts";
 import { hardeningSeconds } from "../support/fuzz.ts";
 import { longestTurnMs } from "../support/longest-turn.ts";
+import { gatewayApi } from "../../support/api-versions.ts";
 
 const mib = 1024 * 1024;
 
@@ -95,8 +96,6 @@ test.runIf(isLong)("conditions of a route at 64 listeners are stored once", asyn
   expect(taken).toBeLessThan(64 * mib);
   expect(indexOf(compiled, bind).findListener("l7.test")).toBeDefined();
 });
-
-const gatewayApi = "gateway.networking.k8s.io/v1";
 
 function resource(kind: string, name: string, spec: object): Resource {
   const parsed = parseResource({ apiVersion: gatewayApi, kind, metadata: { name, namespace: "default" }, spec });

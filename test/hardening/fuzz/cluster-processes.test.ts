@@ -15,13 +15,12 @@ import { fuzz } from "../support/fuzz.ts";
 import { type Manifest, manifest, parameters, watched } from "../support/manifest-values.ts";
 import { perTest } from "../support/per-test.ts";
 import { startWatched, type WatchedProcess } from "../support/watched-process.ts";
+import { gatewayApi } from "../../support/api-versions.ts";
 
 const maxGrowthBytes = 64 * 1024 * 1024;
 const maxHeldMs = 100;
 /** A single slow run may have other causes. */
 const confirmations = 3;
-
-const gatewayApi = "gateway.networking.k8s.io/v1";
 
 function object(apiVersion: string, kind: string, name: string, spec: Manifest): Manifest {
   const namespace = kind === "GatewayClass" ? {} : { namespace: "default" };

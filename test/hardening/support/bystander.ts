@@ -8,9 +8,7 @@ import { freePort } from "../../support/free-port.ts";
 import { type ObjectApiServer, startObjectApiServer } from "../../support/object-api-server.ts";
 import { programFile } from "../../support/program-file.ts";
 import { startWatched, type WatchedProcess } from "./watched-process.ts";
-
-export const gatewayApi = "gateway.networking.k8s.io/v1";
-export const proxyApi = "gatewayproxy.dev/v1alpha1";
+import { gatewayApi } from "../../support/api-versions.ts";
 
 /** The time until an edit of the bystander is in effect, and its status is written. */
 const timeoutMs = 120_000;

@@ -7,6 +7,7 @@ import { parseResource } from "../../../proxy/src/api/parse-resource.ts";
 import { type Resource, resourceSet } from "../../../proxy/src/api/resource.ts";
 import { translateInSteps } from "../../../proxy/src/translate/translate.ts";
 import { StepTimes } from "./longest-turn.ts";
+import { gatewayApi } from "../../support/api-versions.ts";
 
 /**
  * The tenant's matches, at a Gateway with 64 listeners. `distinct`: no two are equal. `same`: all are equal. `apart`:
@@ -23,7 +24,6 @@ export interface Planned {
   readonly longestStepMs: number;
 }
 
-const gatewayApi = "gateway.networking.k8s.io/v1";
 const listenerNames = Array.from({ length: 64 }, (_, at) => `l${at}`);
 const headerNames = Array.from({ length: 10 }, (_, at) => `x-${at}`);
 

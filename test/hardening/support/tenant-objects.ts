@@ -5,9 +5,7 @@ import { expect } from "vitest";
 import { parseManifests } from "../../../proxy/src/api/parse-manifests.ts";
 import { parseResource } from "../../../proxy/src/api/parse-resource.ts";
 import { type ResourceSet, resourceSet } from "../../../proxy/src/api/resource.ts";
-
-export const gatewayApi = "gateway.networking.k8s.io/v1";
-export const proxyApi = "gatewayproxy.dev/v1alpha1";
+import { gatewayApi, proxyApi } from "../../support/api-versions.ts";
 
 export const times = <Value>(count: number, make: (index: number) => Value): readonly Value[] =>
   Array.from({ length: count }, (_, index) => make(index));
