@@ -1,5 +1,4 @@
 /** What tests of the controller with an `ObjectApiServer` share: the paths of its collections, and the GatewayClass. */
-
 import { gatewayApi, proxyApi } from "./api-versions.ts";
 
 /** The paths of collections over all namespaces. */
