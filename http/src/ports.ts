@@ -129,7 +129,7 @@ export interface ClientFailure {
   readonly message: string;
   /** The server has rejected what a client has sent: by a reset (RFC 9113 §7), or by the end of the connection. */
   readonly isRejected?: boolean;
-  /** Whether the request was not sent completely, where the server has ended the connection so. */
+  /** Whether the request was not sent completely, where the server has ended the connection by an error. */
   readonly isUpload?: boolean;
 }
 

@@ -30,6 +30,7 @@ import {
 
 /** RFC 9113 §7 */
 const protocolError = 1;
+const internalError = 2;
 const enhanceYourCalm = 11;
 const okHead = literalBlock([[":status", "200"]]);
 
@@ -268,40 +269,46 @@ test("an upload that a server does not read delays no others", async () => {
 });
 
 /** Tomcat ends a connection for small parts of an upload, and Kestrel for a slow one. */
-test("a client during whose upload a server has ended the connection of several has connections of its own", async () => {
-  const begun: { readonly socket: Socket; readonly stream: number }[] = [];
-  const port = await startRawHttp2Backend((frames, socket) => {
-    for (const { type, flags, stream } of frames) {
-      if (type === frameType.headers && (flags & endStream) !== 0) begun.push({ socket, stream });
-      if (type !== frameType.data) continue;
-      socket.end(frame(frameType.goaway, 0, 0, Buffer.concat([uint32(stream), uint32(enhanceYourCalm)])));
-      return;
-    }
-  });
-  const gateway = await serve(port, { expectsProxyHeader: true });
-  const wait = async (count: number): Promise<ProxiedClient> => {
-    // A method that is not repeated.
-    const waiting = openFrom(gateway, "10.0.0.2", "DELETE /waits HTTP/1.1\r\nHost: a\r\n\r\n");
-    await expect.poll(() => begun.length).toBe(count);
-    return waiting;
-  };
-  const upload = async (): Promise<void> => {
-    const head = "POST /upload HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
-    const uploading = openFrom(gateway, "10.0.0.1", `${head}1\r\na\r\n`);
-    await expect.poll(uploading.text).toContain("HTTP/1.1 502");
-  };
-  const first = await wait(1);
-  await upload();
-  await expect.poll(first.text).toContain("HTTP/1.1 502");
-  const second = await wait(2);
-  for (let count = 0; count < 3; count++) await upload();
-  begun[1]?.socket.write(frame(frameType.headers, endHeaders | endStream, begun[1].stream, okHead));
-  await expect.poll(second.text).toContain("HTTP/1.1 200");
-  gateway.clock.advance(300_000);
-  const third = await wait(3);
-  await upload();
-  await expect.poll(third.text).toContain("HTTP/1.1 502");
-});
+test.each([
+  ["Tomcat", enhanceYourCalm],
+  ["Kestrel", internalError],
+])(
+  "a client during whose upload %s has ended the connection of several has connections of its own",
+  async (_, code) => {
+    const begun: { readonly socket: Socket; readonly stream: number }[] = [];
+    const port = await startRawHttp2Backend((frames, socket) => {
+      for (const { type, flags, stream } of frames) {
+        if (type === frameType.headers && (flags & endStream) !== 0) begun.push({ socket, stream });
+        if (type !== frameType.data) continue;
+        socket.end(frame(frameType.goaway, 0, 0, Buffer.concat([uint32(stream), uint32(code)])));
+        return;
+      }
+    });
+    const gateway = await serve(port, { expectsProxyHeader: true });
+    const wait = async (count: number): Promise<ProxiedClient> => {
+      // A method that is not repeated.
+      const waiting = openFrom(gateway, "10.0.0.2", "DELETE /waits HTTP/1.1\r\nHost: a\r\n\r\n");
+      await expect.poll(() => begun.length).toBe(count);
+      return waiting;
+    };
+    const upload = async (): Promise<void> => {
+      const head = "POST /upload HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+      const uploading = openFrom(gateway, "10.0.0.1", `${head}1\r\na\r\n`);
+      await expect.poll(uploading.text).toContain("HTTP/1.1 502");
+    };
+    const first = await wait(1);
+    await upload();
+    await expect.poll(first.text).toContain("HTTP/1.1 502");
+    const second = await wait(2);
+    for (let count = 0; count < 3; count++) await upload();
+    begun[1]?.socket.write(frame(frameType.headers, endHeaders | endStream, begun[1].stream, okHead));
+    await expect.poll(second.text).toContain("HTTP/1.1 200");
+    gateway.clock.advance(300_000);
+    const third = await wait(3);
+    await upload();
+    await expect.poll(third.text).toContain("HTTP/1.1 502");
+  },
+);
 
 /** Servers of Netty since 4.1.124, and others since CVE-2025-8671, count what they reset themselves. */
 test("requests that a server resets for what they are leave the connection of others", async () => {

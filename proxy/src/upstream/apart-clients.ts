@@ -22,8 +22,8 @@ export class ApartClients {
   }
 
   /** A call has failed. It is still one of the calls of its connection. */
-  failed(call: ConnectionCall, connection: Connection, { isRejected, isUpload }: UpstreamFailure, nowMs: number): void {
-    if (isRejected !== true || isUpload === undefined) return;
+  failed(call: ConnectionCall, connection: Connection, { isUpload }: UpstreamFailure, nowMs: number): void {
+    if (isUpload === undefined) return;
     const { client } = call;
     // Where all requests come from one address, there are no others to keep apart.
     const isShared = connection.calls.values().some((other) => other.client !== client);

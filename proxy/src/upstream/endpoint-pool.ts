@@ -306,14 +306,14 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
       this.#ownHealth.failed(this.#options.clock.monotonicMs());
       this.#owner.onFailed(this);
     } else if (failure?.isRejected === true) {
-      const nowMs = this.#options.clock.monotonicMs();
-      const isFailure = this.#ownHealth.rejected(call.client, nowMs);
+      const isFailure = this.#ownHealth.rejected(call.client, this.#options.clock.monotonicMs());
       if (isFailure) this.#owner.onFailed(this);
-      if (call.connection !== undefined) {
-        (this.#apartClients ??= new ApartClients()).failed(call, call.connection, failure, nowMs);
-      }
     }
     const { connection } = call;
+    if (failure?.isUpload !== undefined && connection !== undefined) {
+      const nowMs = this.#options.clock.monotonicMs();
+      (this.#apartClients ??= new ApartClients()).failed(call, connection, failure, nowMs);
+    }
     if (connection === undefined) {
       this.#leavePending(call);
       return;

@@ -206,8 +206,15 @@ export class Http2ClientExchange
   }
 
   connectionLost(reason: string, code: number | undefined): void {
-    const isRejected = code !== undefined && rejections.has(code);
-    this.#fail({ kind: "reset", message: reason, ...(isRejected && { isRejected, isUpload: !this.hasSentEnd }) });
+    const hasFailed = code !== undefined && code !== ErrorCode.NoError;
+    const isUpload = !this.hasSentEnd;
+    const isRejected = hasFailed && (isUpload || rejections.has(code));
+    this.#fail({
+      kind: "reset",
+      message: reason,
+      ...(isRejected && { isRejected }),
+      ...(hasFailed && { isUpload }),
+    });
   }
 
   override notRead(reason: string): void {
