@@ -27,6 +27,8 @@ const lastPing: Frame = { type: frameType.ping, flags: 0, stream: 0, payload: Bu
 /** Bytes of a connection that wait for the rest of a frame, of a header block or of a body. */
 const maxHeldBytes = 128 * 1024;
 const hangMs = 5_000;
+/** A connection with many resets would end without an error. */
+const clientLimits = { ...defaultHttp2ClientLimits, resets: { first: 1_000, burst: 1_000, perSecond: 1_000 } };
 
 /** What a raw peer has received. */
 class Received {
@@ -168,7 +170,7 @@ fuzz("http2-frames-to-client", {
     const faults: unknown[] = [];
     const opened = Promise.withResolvers<undefined>();
     const client: Http2ClientConnection = new Http2ClientConnection(socket, {
-      limits: defaultHttp2ClientLimits,
+      limits: clientLimits,
       clock: new FakeClock(),
       onOpen: () => opened.resolve(undefined),
       onUnavailable: () => undefined,
