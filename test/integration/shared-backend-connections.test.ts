@@ -197,6 +197,42 @@ test("connections that take no more requests are bounded, and the client that ho
   expect(connections).toBe(maxLeaving + 1);
 });
 
+test("a request that waits for a connection of its own delays no others that wait", async () => {
+  const held = new Map<string | undefined, ServerHttp2Stream>();
+  const server = createServer({ settings: { maxConcurrentStreams: 1 } });
+  server.on("session", (session) => session.on("error", () => undefined));
+  server.on("stream", (stream: ServerHttp2Stream, headers) => {
+    stream.on("error", () => undefined);
+    held.set(headers[":path"], stream);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  // A listening TCP server has such an address.
+  const gateway = await serve((server.address() as AddressInfo).port, {
+    expectsProxyHeader: true,
+    upstream: { maxLeaving: 1, maxConnections: 1, maxRequests: 100, maxWaiting: 100, maxWaitMs: 5_000 },
+  });
+  const pending = (): number => gateway.dataPlane.endpoints().reduce((sum, each) => sum + each.pending, 0);
+  const send = async (address: string, path: string, fields = ""): Promise<ProxiedClient> => {
+    const before = pending();
+    const client = openFrom(gateway, address, `GET ${path} HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
+    await expect.poll(pending).toBe(before + 1);
+    return client;
+  };
+  const long = `x: ${"a".repeat(9_000)}\r\n`;
+  const first = await send("10.0.0.2", "/first");
+  await expect.poll(() => held.has("/first")).toBe(true);
+  await send("10.0.0.1", "/own", long);
+  await expect.poll(() => held.has("/own")).toBe(true);
+  await send("10.0.0.1", "/waits", long);
+  await send("10.0.0.3", "/second");
+  held.get("/first")?.respond({ ":status": 200 }, { endStream: true });
+  await expect.poll(first.text).toContain("HTTP/1.1 200");
+  await expect.poll(() => held.has("/second")).toBe(true);
+  expect(held.has("/waits")).toBe(false);
+});
+
 function uint32(value: number): Buffer {
   const bytes = Buffer.alloc(4);
   bytes.writeUInt32BE(value);

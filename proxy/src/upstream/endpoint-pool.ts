@@ -370,12 +370,17 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   }
 
   serveNext(): void {
-    const next = this.#pending?.first;
-    if (next === undefined || this.#isDisplacing) return;
-    const connection = this.#connectionFor(next.request);
-    if (connection === undefined) return;
-    this.#leavePending(next.call);
-    this.#dispatch(connection, next.request, next.call);
+    if (this.#isDisplacing) return;
+    for (const { call, request } of this.#pending?.firstOfEach ?? []) {
+      const connection = this.#connectionFor(request);
+      if (connection !== undefined) {
+        this.#leavePending(call);
+        this.#dispatch(connection, request, call);
+        return;
+      }
+      // Others do not wait for connections of their own.
+      if (!this.#needsOwn(request)) return;
+    }
   }
 
   /**
@@ -387,6 +392,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     const calls = new ClientCalls(this.#withoutTunnels(this.#connections ?? []));
     for (const { call, request } of overdue) {
       if (call.isOver || call.connection !== undefined || request.upgrade !== undefined) continue;
+      if (this.#needsOwn(request)) continue;
       this.#isDisplacing = true;
       const hasRoom = calls.displaceFor(request.client);
       this.#isDisplacing = false;
@@ -404,17 +410,15 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
    * connection for it, and so does one of a client that has made the endpoint end one.
    */
   #connectionFor(request: UpstreamRequest): Connection | undefined {
-    const { client, path, fields, body } = request;
-    if (!this.#sharesConnections) return this.#connectionWithRoom(client);
-    if (!areOrdinary(fields, path) || this.#isApart(client)) {
-      return this.#makeRoomOfLeaving(client) ? this.#newConnection(client) : undefined;
-    }
+    const { client, body } = request;
+    if (this.#needsOwn(request)) return this.#makeRoomOfLeaving(client) ? this.#newConnection(client) : undefined;
     const connection = this.#connectionWithRoom(client);
     return body !== undefined && connection?.isCrowded === true ? this.#lessCrowded(connection, client) : connection;
   }
 
-  #isApart(client: string | undefined): boolean {
-    return this.#apartClients?.has(client, this.#options.clock.monotonicMs()) === true;
+  #needsOwn({ client, path, fields }: UpstreamRequest): boolean {
+    if (!this.#sharesConnections) return false;
+    return !areOrdinary(fields, path) || this.#apartClients?.has(client, this.#options.clock.monotonicMs()) === true;
   }
 
   /** Returns a connection on which an upload does not wait for others; `crowded` if there can be no other. */

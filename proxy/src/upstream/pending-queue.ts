@@ -87,6 +87,11 @@ export class PendingQueue {
     return this.#clients.values().next().value?.values().next().value;
   }
 
+  /** The first call of each client, in the order of their turns. */
+  get firstOfEach(): Iterable<PendingCall> {
+    return this.#clients.values().flatMap((own) => own.values().take(1));
+  }
+
   /** Removes a call that has its connection. The next turn of its client comes after those of the others. */
   leave(call: UpstreamCall): void {
     const place = this.#places.get(call);
