@@ -98,6 +98,7 @@ interface CommonEnds {
   readonly end: number;
 }
 
+/** Compares by identity. */
 export function commonEnds(a: readonly unknown[], b: readonly unknown[]): CommonEnds {
   if (a === b) return { start: a.length, end: 0 };
   const least = Math.min(a.length, b.length);
