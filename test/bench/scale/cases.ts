@@ -152,6 +152,9 @@ export function routeChangesCase(options: ScaleOptions): Promise<readonly Row[]>
   });
 }
 
+/** Enough that most of them find compiled code. */
+const measuredChanges = 40;
+
 /** Changes one thing at a time, and measures until both programs are idle again. */
 async function measureChanges(
   cluster: ScaleCluster,
@@ -192,12 +195,12 @@ export function routeScaleCase(options: ScaleOptions): Promise<readonly Row[]> {
     const { controller, proxy, api } = cluster;
     const all = { controller: cpuMs(controller) - empty.controller, proxy: cpuMs(proxy) - empty.proxy };
     const sizes = { controller: controller.residentBytes(), proxy: proxy.residentBytes() };
-    const edits = await measureChanges(cluster, 10, async (change) => {
+    const edits = await measureChanges(cluster, measuredChanges, async (change) => {
       const at = names[change * 7] ?? last;
       await api.patch(`${paths.routes(at.namespace)}/${at.name}`, { spec: routeOf(at, "2")["spec"] });
       return (await untilServed(cluster, hostOf(at), "2")).ms;
     });
-    const endpoints = await measureChanges(cluster, 10, async (change) => {
+    const endpoints = await measureChanges(cluster, measuredChanges, async (change) => {
       const at = names[change * 7] ?? last;
       const slice = `${paths.endpointSlices(at.namespace)}/${at.name}`;
       await api.patch(slice, { endpoints: endpointsOf(at, 2)["endpoints"] });
