@@ -2,6 +2,7 @@
  * The client certificate of a Gateway for backends (Gateway API `GatewayBackendTLS`). Connections to a backend then
  * differ between Gateways, so the snapshot has the backend once for each such Gateway.
  */
+import { keepingEqual } from "@gatewayproxy/runtime/memoised";
 import type { Gateway } from "../../api/gateway.ts";
 import type { Filter } from "../../ir/filter.ts";
 import type { Backend, BackendKey, BackendRef, Certificate, ClientCertificate } from "../../ir/snapshot.ts";
@@ -36,6 +37,13 @@ export interface Caller {
   readonly gateway: Gateway;
   /** Undefined if it has none. */
   readonly clientCertificate: ClientCertificate | undefined;
+}
+
+const keptCaller = keepingEqual<Caller>();
+
+/** Returns the same value while the certificate stays, whatever changes in the listeners of the Gateway. */
+export function callerOf(gateway: Gateway, clientCertificate: ClientCertificate | undefined): Caller {
+  return keptCaller(gateway, { gateway, clientCertificate });
 }
 
 /**

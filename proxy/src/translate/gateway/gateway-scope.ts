@@ -136,20 +136,22 @@ function* scopeIn(
   const sets = (index.setsByParent.get(key) ?? []).filter(
     (set) => gateway !== undefined && allowsSet(gateway, set, labels),
   );
-  const owners = sameList<ListenerOwner>([...(gateway ? [gateway] : []), ...sets]);
-  const candidates = pagesOfRoutes(sameList(valuesOf(index.routesByParent, owners.map(parentKey))));
+  const owners = new Map([...(gateway ? [gateway] : []), ...sets].map((owner) => [parentKey(owner), owner]));
+  const candidates = pagesOfRoutes(sameList(valuesOf(index.routesByParent, owners.keys())));
+  const { referring, scopes, keptUses } = knownPages(gateway ?? nothing);
   const pages = yield* eachPage(candidates, function* (page): Steps<PageScope> {
-    const { routes: named, refs } = yield* referringIn(page, owners);
+    const own = parentKeysIn(page).flatMap((parent) => owners.get(parent) ?? []);
+    const { routes: named, refs } = yield* referring.get(page, own, () => referringIn(page, own));
     // What the translation has accepted decides, or what the listeners allow.
     const accepted = acceptedParents && acceptedAmong(refs, acceptedParents);
-    const inputs = [isPermitted, acceptsAll, accepted ?? labels];
+    const inputs = [isPermitted, acceptsAll, accepted ?? labels, ...own];
     const isAccepted: IsAccepted = (route, { ref, listeners }) =>
       (acceptsAll && listeners.length === 0) ||
       (acceptedParents?.has(ref) ?? matchListeners(route, ref, listeners, labels).kind === "attached");
-    return yield* knownScopes(owners).get(page, inputs, function* () {
+    return yield* scopes.get(page, inputs, function* () {
       const scope = yield* scopeOfPage(named, isAccepted, isPermitted);
       const [first] = page;
-      return first === undefined ? scope : { ...scope, uses: keptUses(owners)(first, scope.uses) };
+      return first === undefined ? scope : { ...scope, uses: keptUses(first, scope.uses) };
     });
   });
   const routes = joined(pages.map((page) => page.routes));
@@ -237,14 +239,6 @@ const namesIn = memoised(
   }),
 );
 
-/** The last names of each page, by its first route. Most edits of a route keep them. */
-const keptUses = memoised((_owners: readonly ListenerOwner[]) => keepingEqual<Uses>());
-
-/** The last scope of each page, for a Gateway and its ListenerSets. */
-const knownScopes = memoised<readonly ListenerOwner[], KnownValues<readonly AnyRoute[], PageScope>>(
-  () => new KnownValues(),
-);
-
 /** The routes of a page, with their references to a Gateway and its ListenerSets. */
 interface ReferringRoutes {
   readonly routes: readonly ReferringRoute[];
@@ -252,9 +246,21 @@ interface ReferringRoutes {
   readonly refs: readonly ParentRef[];
 }
 
-const knownReferring = memoised<readonly ListenerOwner[], KnownValues<readonly AnyRoute[], ReferringRoutes>>(
-  () => new KnownValues(),
-);
+/** What is known of the pages of routes for one Gateway. */
+const knownPages = memoised((_gateway: object) => ({
+  referring: new KnownValues<readonly AnyRoute[], ReferringRoutes>(),
+  scopes: new KnownValues<readonly AnyRoute[], PageScope>(),
+  /** By the first route of a page. Most edits of a route keep the names that the page uses. */
+  keptUses: keepingEqual<Uses>(),
+}));
+
+/** In place of a Gateway that does not exist. */
+const nothing = {};
+
+/** The parents of the routes of a page, each once, as `Gateway namespace/name`. */
+const parentKeysIn = memoised((page: readonly AnyRoute[]): readonly string[] => [
+  ...new Set(page.flatMap((route) => parentsOf(route).map(({ key }) => key))),
+]);
 
 /** Which references of a page are accepted, in the last version for which that was asked. */
 const knownAccepted = new WeakMap<
@@ -278,18 +284,16 @@ function acceptedAmong(refs: readonly ParentRef[], version: AcceptedParents): re
   return flags;
 }
 
-function referringIn(page: readonly AnyRoute[], owners: readonly ListenerOwner[]): Steps<ReferringRoutes> {
-  return knownReferring(owners).get(page, [], function* () {
-    const parents = new Map(owners.map((owner) => [parentKey(owner), listenersOf(owner)]));
-    const routes = yield* eachObject(page, itself, (route) => ({
-      route,
-      own: parentsOf(route).flatMap(({ key, ref }) => {
-        const listeners = parents.get(key);
-        return listeners === undefined ? [] : [{ ref, listeners }];
-      }),
-    }));
-    return { routes, refs: routes.flatMap(({ own }) => own.map(({ ref }) => ref)) };
-  });
+function* referringIn(page: readonly AnyRoute[], owners: readonly ListenerOwner[]): Steps<ReferringRoutes> {
+  const parents = new Map(owners.map((owner) => [parentKey(owner), listenersOf(owner)]));
+  const routes = yield* eachObject(page, itself, (route) => ({
+    route,
+    own: parentsOf(route).flatMap(({ key, ref }) => {
+      const listeners = parents.get(key);
+      return listeners === undefined ? [] : [{ ref, listeners }];
+    }),
+  }));
+  return { routes, refs: routes.flatMap(({ own }) => own.map(({ ref }) => ref)) };
 }
 
 function* scopeOfPage(
@@ -350,7 +354,10 @@ function usesOfReferences(references: readonly Reference[], isPermitted: IsPermi
 /** Returns the values of any of the keys, each once. */
 function valuesOf<T>(groups: ReadonlyMap<string, readonly T[]>, keys: Iterable<string>): readonly T[] {
   if (groups.size === 0) return [];
-  const [first = [], ...others] = [...keys].flatMap((key) => [groups.get(key) ?? []]);
+  const [first = [], ...others] = [...keys].flatMap((key) => {
+    const group = groups.get(key);
+    return group === undefined ? [] : [group];
+  });
   return others.length === 0 ? first : [...new Set([...first, ...others.flat()])];
 }
 

@@ -7,7 +7,6 @@ import { mapInSteps, type Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../../api/gateway.ts";
 import { resourceKey } from "../../api/resource.ts";
 import { type ResourceProblem, resourceProblem } from "../../api/resource-problem.ts";
-import type { ClientCertificate } from "../../ir/snapshot.ts";
 import type { TranslationContext } from "../context.ts";
 import { eachObject, eachObjectInSteps, itself } from "../each-object.ts";
 import type { Environment } from "../environment.ts";
@@ -19,7 +18,7 @@ import { resolveListeners, listenerKey, type ListenerState } from "../listener/l
 import { type Finding, type Found, rejectedByParser } from "../status/finding.ts";
 import { findingsOf, type FindingOf } from "../status/findings-table.ts";
 import { classFindings } from "./gateway-classes.ts";
-import { resolveClientCertificate } from "./gateway-client-certificate.ts";
+import { type Caller, callerOf, resolveClientCertificate } from "./gateway-client-certificate.ts";
 
 /** A Gateway of this controller. */
 export interface GatewayState {
@@ -33,8 +32,8 @@ export interface GatewayState {
   readonly isAccepted: boolean;
   /** False if it is beyond the share of its namespace: it has no listeners then. */
   readonly isValidated: boolean;
-  /** For backends that request one. */
-  readonly clientCertificate: ClientCertificate | undefined;
+  /** As backends see it. */
+  readonly caller: Caller;
   /** Of the Gateway itself, without its listeners. */
   readonly findings: readonly FindingOf<"Gateway">[];
   /** The listeners of the Gateway itself, in its order. */
@@ -90,7 +89,14 @@ export function* resolveGateways(context: TranslationContext): Steps<ResolvedGat
 
 function unvalidated(gateway: Gateway, excess: BeyondListenerShare<"TooManyListenersInAll">): ResolvedGateway {
   const findings = [{ ...excess, path: ["spec", "listeners"] }];
-  return { gateway, addresses: [], isAccepted: false, isValidated: false, clientCertificate: undefined, findings };
+  return {
+    gateway,
+    addresses: [],
+    isAccepted: false,
+    isValidated: false,
+    caller: callerOf(gateway, undefined),
+    findings,
+  };
 }
 
 /** Returns the sets, those beyond the share of their namespace with a finding. */
@@ -111,7 +117,8 @@ function* withinShares(
   });
 }
 
-/** What depends on the listeners of an unchanged Gateway stays as it is. */
+/** What depends on the listeners of an unchanged Gateway or ListenerSet stays as it is. */
+const keptListeners = keepingEqual<readonly ListenerState[]>();
 const keptState = keepingEqual<GatewayState>();
 
 type ResolvedGateway = Omit<GatewayState, "listeners" | "sets">;
@@ -135,8 +142,10 @@ function* withListeners(
   const gatewayOf = ({ gateway }: ResolvedGateway) => gateway;
   const states = yield* eachObjectInSteps(gateways, gatewayOf, function* (state): Steps<[string, GatewayState]> {
     const { gateway } = state;
-    const listenersOf = (owner: ListenerState["owner"]) =>
-      owner.spec.listeners.flatMap(({ name }) => resolved.get(listenerKey(gateway, owner, name)) ?? []);
+    const listenersOf = (owner: ListenerState["owner"]) => {
+      const states = owner.spec.listeners.flatMap(({ name }) => resolved.get(listenerKey(gateway, owner, name)) ?? []);
+      return keptListeners(owner, states);
+    };
     const sets = yield* mapInSteps(byGateway.get(nameKey(gateway)) ?? [], (candidate) => ({
       ...candidate,
       listeners: candidate.findings.length > 0 ? [] : listenersOf(candidate.set),
@@ -166,7 +175,7 @@ function resolveGateway(context: TranslationContext, gateway: Gateway): Resolved
     addresses: isAccepted ? sockets : [],
     isAccepted,
     isValidated: true,
-    clientCertificate: clientCertificate.value,
+    caller: callerOf(gateway, clientCertificate.value),
     findings: [
       ...all,
       ...clientCertificate.findings,

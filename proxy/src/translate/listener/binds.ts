@@ -5,7 +5,7 @@ import type { LocalLimit } from "../../ir/limit.ts";
 import type { Backend, Bind, Listener, Route, RouteRule, StreamListener, StreamRoute } from "../../ir/snapshot.ts";
 import { type AttachedLimits, type Limits, noLimits } from "../policy/attached-limits.ts";
 import { eachObject, eachPage } from "../each-object.ts";
-import { backendFor, refsFor, ruleFor } from "../gateway/gateway-client-certificate.ts";
+import { backendFor, type Caller, refsFor, ruleFor } from "../gateway/gateway-client-certificate.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
 import type { ListenerState } from "./listeners.ts";
 import { compareText, nameKey } from "../index/object-names.ts";
@@ -45,13 +45,13 @@ export function* buildBinds(
   const binds = new Map<string, OpenBind>();
   for (const gateway of gateways) {
     const { addresses, listeners: own, sets } = gateway;
-    const rules = new SharedRules(gateway);
+    const rules = new SharedRules(gateway.caller);
     const listeners = [...own, ...sets.flatMap((set) => set.listeners)];
     for (const state of listeners.filter(({ isProgrammed }) => isProgrammed)) {
       const { port, protocol } = state.listener;
       const transport = protocol === "UDP" ? protocol : undefined;
       const stream = isStreamProtocol(protocol)
-        ? yield* buildStreamListener(state, protocol, routes.streams, limits, gateway)
+        ? yield* buildStreamListener(state, protocol, routes.streams, limits, gateway.caller)
         : undefined;
       const listener = stream === undefined ? yield* buildListener(state, routes.requests, limits, rules) : undefined;
       for (const address of addresses) {
@@ -100,7 +100,7 @@ export function* collectBackends(
 ): Steps<readonly Backend[]> {
   const services = policies.flatMap(({ global }) => global?.service ?? []);
   const pages = yield* eachPage(routes, function* (page): Steps<readonly Backend[]> {
-    const callers = callersIn(page).flatMap((name) => gateways.get(name) ?? []);
+    const callers = callersIn(page).flatMap((name) => gateways.get(name)?.caller ?? []);
     return sameList(yield* backendsIn(page, ...callers));
   });
   return eachOnce(sameList(pages), sameList(services));
@@ -123,7 +123,7 @@ const callersIn = memoised((page: readonly AnyRouteState[]): readonly string[] =
 /** The backends of a page of routes, as each of the Gateways calls those of its routes. */
 const backendsIn = memoisedInSteps(function* (
   page: readonly AnyRouteState[],
-  ...callers: readonly GatewayState[]
+  ...callers: readonly Caller[]
 ): Steps<readonly Backend[]> {
   const backends = yield* eachObject(page, routeOf, (state) => {
     const named = backendsOf(state);
@@ -171,7 +171,7 @@ function* buildStreamListener(
   protocol: StreamListener["protocol"],
   routes: StreamsByListener,
   limits: AttachedLimits,
-  caller: GatewayState,
+  caller: Caller,
 ): Steps<StreamListener> {
   const { gateway, listener, key, tls } = state;
   const { namespace, name } = gateway.metadata;
@@ -193,7 +193,7 @@ function* buildStreamListener(
 function buildStreamRoute(
   { state: { route, rules }, attachment: { listener, hostnames } }: AttachedStream,
   limits: AttachedLimits,
-  caller: GatewayState,
+  caller: Caller,
 ): StreamRoute {
   const { namespace, name, creationTimestamp } = route.metadata;
   const [first] = rules;
@@ -287,14 +287,14 @@ const routeAt = memoisedWith(({ hostnames }: Attachment, route: RouteState["rout
  * one.
  */
 class SharedRules {
-  readonly caller: GatewayState;
+  readonly caller: Caller;
   /** By route, then by the limits that apply to all of its rules. */
   readonly #known = new Map<
     RouteState,
     { readonly shared: readonly Limits[]; readonly rules: readonly RouteRule[] }[]
   >();
 
-  constructor(caller: GatewayState) {
+  constructor(caller: Caller) {
     this.caller = caller;
   }
 
@@ -327,7 +327,7 @@ const rulesAt = memoisedWith(
   (
     attachment: Attachment,
     states: RouteState["rules"],
-    caller: GatewayState,
+    caller: Caller,
     sharedCount: number,
     ...limits: readonly Limits[]
   ): readonly RouteRule[] => {

@@ -20,6 +20,7 @@ import type {
 import { type ComparedListener, ConflictFinder } from "../../routing/conflict-finder.ts";
 import type { TranslationContext } from "../context.ts";
 import type { Attachment } from "./attachment.ts";
+import type { Gateway } from "../../api/gateway.ts";
 import type { GatewayState } from "../gateway/gateways.ts";
 import type { Pages } from "@gatewayproxy/runtime/lists";
 import { memoised } from "@gatewayproxy/runtime/memoised";
@@ -110,7 +111,7 @@ export function* resolveConflicts(
     };
   });
   const [first] = gateways;
-  const finder = first === undefined ? new ConflictFinder() : finderOf(first);
+  const finder = first === undefined ? new ConflictFinder() : finderOf(first.gateway);
   const found = yield* finder.find(listeners, pathRules);
   const states = new Set<RouteState>();
   if (found.byListener.size === 0) return new ResolvedConflicts(found, states);
@@ -123,7 +124,7 @@ export function* resolveConflicts(
 }
 
 /** The finder of each configuration, by its first Gateway. */
-const finderOf = memoised<GatewayState, ConflictFinder>(() => new ConflictFinder());
+const finderOf = memoised<Gateway, ConflictFinder>(() => new ConflictFinder());
 
 /** By the hostnames of an attachment, which belong to one route. */
 const conflictRoutes = new WeakMap<readonly string[], ConflictRoute>();
