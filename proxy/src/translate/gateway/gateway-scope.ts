@@ -246,7 +246,7 @@ interface ReferringRoutes {
   readonly refs: readonly ParentRef[];
 }
 
-/** What is known of the pages of routes for one Gateway. */
+/** The last results of each page of routes for one Gateway. */
 const knownPages = memoised((_gateway: object) => ({
   referring: new KnownValues<readonly AnyRoute[], ReferringRoutes>(),
   scopes: new KnownValues<readonly AnyRoute[], PageScope>(),

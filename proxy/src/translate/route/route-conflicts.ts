@@ -145,6 +145,12 @@ const conflictRoutesIn = memoised((page: readonly AttachedRoute[]) => page.map(c
 /** Returns the same object for the same rules, so that the matches of a route are read once for several listeners. */
 const matchesOf = memoised((rules: RouteState["rules"]) => rules.map(({ rule: { matches } }) => ({ matches })));
 
+/** The keys of the routes that lose requests at any listener. */
+const losersIn = memoised(
+  (byListener: FoundConflicts["byListener"]): ReadonlySet<string> =>
+    new Set(byListener.values().flatMap(({ losers }) => losers)),
+);
+
 /** The conflicts of all routes, described for the owner of each and for operators. */
 export class ResolvedConflicts {
   readonly #found: FoundConflicts;
@@ -158,6 +164,11 @@ export class ResolvedConflicts {
     );
   }
 
+  /** False if no rule of a route loses requests. */
+  mayLose(route: RouteState["route"]): boolean {
+    return losersIn(this.#found.byListener).has(keyOfRoute(route));
+  }
+
   /** Whether no rule loses requests. */
   get isEmpty(): boolean {
     return this.#found.byListener.size === 0;
@@ -168,7 +179,7 @@ export class ResolvedConflicts {
    * of them serves it.
    */
   verdicts({ route, rules }: RouteState, attachments: readonly Attachment[]): readonly RuleVerdict[] {
-    if (this.isEmpty) return [];
+    if (!this.mayLose(route)) return [];
     const key = keyOfRoute(route);
     const programmed = new Set(
       attachments.filter(({ listener }) => listener.isProgrammed).map(({ listener }) => listener.key),

@@ -26,6 +26,7 @@ import type { ResolvedGateways } from "../gateway/gateways.ts";
 import type { Pages } from "@gatewayproxy/runtime/lists";
 import {
   hasSameItems,
+  keepingEqual,
   KnownValues,
   memoised,
   memoisedInSteps,
@@ -61,6 +62,13 @@ export interface ResolvedRoutes {
   readonly problems: readonly ResourceProblem[];
 }
 
+/** The parents of each route of a page. */
+type ParentsOfRoutes = readonly (readonly ParentState[])[];
+
+/** The last parents of each page. Most pages keep them where a budget has to be shared out, too. */
+const knownParents = new KnownValues<readonly AnyRoute[], ParentsOfRoutes>();
+const keptParents = keepingEqual<ParentsOfRoutes>(hasSameItems);
+
 /** The last states of each page, before conflicts with routes of another kind. */
 const knownStates = new KnownValues<readonly AnyRoute[], readonly AnyRouteState[]>();
 
@@ -80,23 +88,33 @@ export function* resolveRoutes(
   const budget = yield* attachmentBudget(context, pages, gateways);
   const kinds = HTTPRoute.length > 0 && GRPCRoute.length > 0 ? new KindConflicts() : undefined;
   const problems: ResourceProblem[] = [];
-  const resolvePage = function* (page: readonly AnyRoute[]): Steps<readonly AnyRouteState[]> {
-    // A backend with many endpoints takes a millisecond or two. Its result is cached when the rules are translated.
-    yield* eachObject(routeReferences(page), routeOf, ({ route, ref }) => references.resolve(route, ref), 1);
-    const states = yield* eachObjectInSteps(page, itself, function* (route): Steps<AnyRouteState> {
+  const attachPage = function* (page: readonly AnyRoute[]): Steps<ParentsOfRoutes> {
+    const parents = yield* eachObjectInSteps(page, itself, function* (route) {
       const attached = yield* attachRoute(context, route, gateways, budget);
       problems.push(...attached.problems);
-      return yield* resolveRules(references, route, sameList(attached.parents));
+      return sameList(attached.parents);
     });
+    return keptParents(page, parents);
+  };
+  const resolvePage = function* (page: readonly AnyRoute[], parents: ParentsOfRoutes): Steps<readonly AnyRouteState[]> {
+    // A backend with many endpoints takes a millisecond or two. Its result is cached when the rules are translated.
+    yield* eachObject(routeReferences(page), routeOf, ({ route, ref }) => references.resolve(route, ref), 1);
+    const states = yield* eachObjectInSteps(
+      page.entries(),
+      ([, route]) => route,
+      ([at, route]) => resolveRules(references, route, parents[at] ?? []),
+    );
     return sameList(states);
   };
   const resolved = yield* eachPage(pages, function* (page): Steps<readonly AnyRouteState[]> {
-    const parents = parentsIn(page, gateways);
-    const inputs = () => [labelsOf, references.inputsOf(routeReferences(page)), ...parents];
+    const named = parentsIn(page, gateways);
     // A budget is a state, and a parent that does not exist is a problem.
-    const isKept = budget === undefined && !parents.includes(missingParent);
-    const states = yield* isKept ? knownStates.get(page, inputs(), () => resolvePage(page)) : resolvePage(page);
-    return withoutConflicts(states, kinds);
+    const isKept = budget === undefined && !named.includes(missingParent);
+    const parents = yield* isKept
+      ? knownParents.get(page, [labelsOf, ...named], () => attachPage(page))
+      : attachPage(page);
+    const inputs = [references.inputsOf(routeReferences(page)), parents];
+    return withoutConflicts(yield* knownStates.get(page, inputs, () => resolvePage(page, parents)), kinds);
   });
   return { routes: nonEmpty(resolved.map(requestStates)), streams: nonEmpty(resolved.map(streamStates)), problems };
 }

@@ -17,26 +17,28 @@ import type { StreamConflicts } from "../route/stream-conflicts.ts";
 import type { StreamRouteState } from "../route/stream-routes.ts";
 import type { RuleState } from "../route/rules.ts";
 
-/**
- * Returns the conditions of a route at a parent for what it loses to other routes. Each is only present with status
- * True.
- */
-type ConflictConditions<State extends AnyRouteState> = (state: State, parent: ParentState) => readonly RouteCondition[];
+/** The conditions of routes for what they lose to others. Each is only present with status True. */
+interface ConflictConditions<State extends AnyRouteState> {
+  /** False if the route has no such condition at any parent. */
+  readonly mayLose: (state: State) => boolean;
+  /** Returns those of a route at a parent. */
+  readonly of: (state: State, parent: ParentState) => readonly RouteCondition[];
+}
 
 /**
  * Returns a status for each route of a kind. A route may have several states.
  *
- * @param conflictConditions undefined: no route loses anything.
+ * @param conflicts undefined: no route loses anything.
  */
 export function* routeStatuses<State extends AnyRouteState>(
   states: Pages<State>,
   kind: RouteKind,
-  conflictConditions: ConflictConditions<State> | undefined,
+  conflicts: ConflictConditions<State> | undefined,
 ): Steps<readonly RouteStatus[]> {
   const pages = yield* eachPage(states, (page) =>
-    conflictConditions === undefined
-      ? statusesWithoutLosses(page)
-      : statusesIn(page, (state) => statusOf(state, conflictConditions)),
+    conflicts !== undefined && page.some(conflicts.mayLose)
+      ? statusesIn(page, (state) => statusOf(state, conflicts))
+      : statusesWithoutLosses(page),
   );
   return joined(pages.map((ofPage) => ofPage.get(kind) ?? []));
 }
@@ -62,11 +64,9 @@ function* statusesIn<State extends AnyRouteState>(
 }
 
 /** Returns the status of a route by one of its states. */
-function statusOf<State extends AnyRouteState>(
-  state: State,
-  conflictConditions: ConflictConditions<State>,
-): RouteStatus {
-  const losses = state.parents.map((parent) => conflictConditions(state, parent));
+function statusOf<State extends AnyRouteState>(state: State, conflicts: ConflictConditions<State>): RouteStatus {
+  if (!conflicts.mayLose(state)) return statusWithoutLosses(state);
+  const losses = state.parents.map((parent) => conflicts.of(state, parent));
   // Few routes lose anything. The status of the others depends on nothing else.
   return losses.some((conditions) => conditions.length > 0) ? statusWith(state, losses) : statusWithoutLosses(state);
 }
@@ -142,24 +142,30 @@ function routeConditions(
 /** For HTTPRoutes and GRPCRoutes; undefined if none of them loses anything. */
 export function requestConflictConditions(conflicts: ResolvedConflicts): ConflictConditions<RouteState> | undefined {
   if (conflicts.isEmpty) return undefined;
-  return (state, { attachments }) => {
-    const verdicts = conflicts.verdicts(state, attachments);
-    if (verdicts.length === 0) return [];
-    const type = isWhollyShadowed(state, verdicts) ? "Shadowed" : "PartiallyShadowed";
-    const message = conflicts.describeForOwner(state, verdicts);
-    const { generation } = state.route.metadata;
-    return [{ type, status: "True", reason: decisionOf(verdicts), message, ...observed(generation) }];
+  return {
+    mayLose: ({ route }) => conflicts.mayLose(route),
+    of: (state, { attachments }) => {
+      const verdicts = conflicts.verdicts(state, attachments);
+      if (verdicts.length === 0) return [];
+      const type = isWhollyShadowed(state, verdicts) ? "Shadowed" : "PartiallyShadowed";
+      const message = conflicts.describeForOwner(state, verdicts);
+      const { generation } = state.route.metadata;
+      return [{ type, status: "True", reason: decisionOf(verdicts), message, ...observed(generation) }];
+    },
   };
 }
 
 /** For TLSRoutes, TCPRoutes and UDPRoutes. */
 export function streamConflictConditions(conflicts: StreamConflicts): ConflictConditions<StreamRouteState> {
-  return (state, { attachments }) => {
-    const loss = conflicts.lossOf(state, attachments);
-    if (loss === undefined) return [];
-    const { isWhole, reason, message } = loss;
-    const type = isWhole ? "Shadowed" : "PartiallyShadowed";
-    return [{ type, status: "True", reason, message, ...observed(state.route.metadata.generation) }];
+  return {
+    mayLose: () => true,
+    of: (state, { attachments }) => {
+      const loss = conflicts.lossOf(state, attachments);
+      if (loss === undefined) return [];
+      const { isWhole, reason, message } = loss;
+      const type = isWhole ? "Shadowed" : "PartiallyShadowed";
+      return [{ type, status: "True", reason, message, ...observed(state.route.metadata.generation) }];
+    },
   };
 }
 
