@@ -13,7 +13,7 @@ import { clusterEnvironment } from "./environment.ts";
 import { acceptedParents } from "./gateway/accepted-parents.ts";
 import { gatewayScope, gatewayScopes } from "./gateway/gateway-scope.ts";
 import { indexResources } from "./index/resource-index.ts";
-import { type Translation, translate } from "./translate.ts";
+import { type Translation, translate, translateInSteps } from "./translate.ts";
 
 const namespaces = ["a", "b", "c"];
 const routes = 150;
@@ -279,6 +279,60 @@ test.each(settings)("so is the translation of each change of the setting %s, whe
     const all = resources(world, parsed);
     expect(translate(all)).toEqual(translate(structuredClone(all)));
   }
+});
+
+test.each<[string, (version: number) => object]>([
+  ["Namespace", (version) => ({ apiVersion: "v1", metadata: { name: "z", labels: { version: String(version) } } })],
+  [
+    "ReferenceGrant",
+    (version) => ({
+      apiVersion: gateway,
+      spec: {
+        from: [{ group: "gateway.networking.k8s.io", kind: "HTTPRoute", namespace: `from-${version}` }],
+        to: [{ group: "", kind: "Service" }],
+      },
+    }),
+  ],
+  [
+    "ListenerSet",
+    (version) => ({
+      apiVersion: gateway,
+      spec: {
+        parentRef: { name: "web", namespace: "a" },
+        listeners: [{ name: `version-${version}`, port: 8089, protocol: "HTTP" }],
+      },
+    }),
+  ],
+  [
+    "BackendTLSPolicy",
+    (version) => ({
+      apiVersion: gateway,
+      spec: {
+        targetRefs: [{ group: "", kind: "Service", name: "s1" }],
+        validation: { wellKnownCACertificates: "System", hostname: `version-${version}.test` },
+      },
+    }),
+  ],
+])("a change of a %s on which no route depends resolves no route again", (kind, objectOf) => {
+  const parsed = new Map<string, Resource>();
+  const world = { ...plain, shapes: plain.shapes.map(() => 0) };
+  const [first, second] = [1, 2].map((version) => {
+    const result = parseResource({ kind, metadata: { namespace: "z", name: "z" }, ...objectOf(version) });
+    if (result.kind !== "resource") throw new Error(JSON.stringify(result));
+    return result.resource;
+  });
+  const stepsWith = (object: Resource | undefined): number => {
+    const own: readonly Resource[] = Object.values(resources(world, parsed)).flat();
+    const steps = translateInSteps(resourceSet(object === undefined ? own : [...own, object]));
+    let count = 0;
+    while (steps.next().done !== true) count++;
+    return count;
+  };
+  const whole = stepsWith(first);
+  const again = stepsWith(first);
+  expect(whole - again).toBeGreaterThan(3 * routes);
+  // Conflicts are found from the start if listeners change, in a step for each route.
+  expect(stepsWith(second) - again).toBeLessThan(kind === "ListenerSet" ? 1.2 * routes : 0.2 * routes);
 });
 
 test("so is the translation of each change of a Service", () => {

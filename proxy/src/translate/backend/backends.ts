@@ -20,7 +20,7 @@ import { backendRefsOf } from "../reference/references.ts";
 import { type ReferringObject, referrerOf } from "../reference/reference-grants.ts";
 import { notPermitted } from "../reference/resolution.ts";
 import { type BackendState, resolveBackend } from "./backend-resource.ts";
-import type { ResolvedTlsPolicies } from "./backend-tls.ts";
+import { type ResolvedTlsPolicies, tlsPoliciesByService, type TlsPolicyState } from "./backend-tls.ts";
 import { resolutionForGrpc } from "./grpc-backend.ts";
 import { hasProviders, resolveProviders } from "./provider-list.ts";
 import {
@@ -99,13 +99,13 @@ export class BackendReferences {
   inputsOf(referents: readonly RouteReference[]): readonly unknown[] {
     const { index, addressDenial } = this.#context;
     const { services, slices } = index;
-    const settings = [index.isPermitted, addressDenial, this.#tlsPolicies] as const;
+    const settings = [crossNamespaces(referents) ? index.isPermitted : undefined, addressDenial] as const;
     const inputs = this.hasAmpleBudgets
-      ? inputsOfReferents(referents, services, slices, this.#states, ...settings)
+      ? inputsOfReferents(referents, services, slices, this.#states, this.#tlsPolicies, ...settings)
       : undefined;
     // A budget is a state, and the message of a reference to nothing may suggest a name.
-    const resolutions = () => referents.map(({ route, ref }) => inputOf(this.resolve(route, ref))).concat(settings);
-    return keptInputs(referents, inputs ?? resolutions());
+    const resolutions = () => [...referents.map(({ route, ref }) => inputOf(this.resolve(route, ref))), ...settings];
+    return keptInputs(referents, inputs ?? [...resolutions(), this.#tlsPolicies]);
   }
 
   /** Resolves a backendRef: of a rule, of a mirror, or of a policy. */
@@ -193,16 +193,22 @@ const inputsOfReferents = memoisedWith(
     services: ResourceIndex["services"],
     slices: ResourceIndex["slices"],
     states: readonly BackendState[],
+    tlsPolicies: readonly TlsPolicyState[],
     ...settings: readonly unknown[]
   ): readonly unknown[] | undefined => {
     const inputs = [...settings];
     for (const { ref, key } of referents) {
       const referent = ref.kind === "Service" ? services.get(key) : statesByName(states).get(key);
       if (referent === undefined) return undefined;
-      inputs.push(referent, slices.get(key));
+      inputs.push(referent, slices.get(key), tlsPoliciesByService(tlsPolicies).get(key));
     }
     return inputs;
   },
+);
+
+/** Whether any of the references needs a grant. */
+const crossNamespaces = memoised((referents: readonly RouteReference[]): boolean =>
+  referents.some(({ route, ref: { namespace } }) => namespace !== undefined && namespace !== route.metadata.namespace),
 );
 
 const statesByName = memoised(

@@ -32,6 +32,7 @@ import { allowsSet } from "../listener/listener-sets.ts";
 import type { ListenerOwner, Reference } from "../reference/owner-references.ts";
 import { supportedKindsOf } from "../listener/listeners.ts";
 import type { AcceptedParents } from "./accepted-parents.ts";
+import { namespacesIn } from "../index/namespaces.ts";
 import { compareNames, nameKey } from "../index/object-names.ts";
 import { indexResources, prepareIndex } from "../index/resource-index.ts";
 import type { IsPermitted } from "../reference/reference-grants.ts";
@@ -144,7 +145,9 @@ function* scopeIn(
     const { routes: named, refs } = yield* referring.get(page, own, () => referringIn(page, own));
     // What the translation has accepted decides, or what the listeners allow.
     const accepted = acceptedParents && acceptedAmong(refs, acceptedParents);
-    const inputs = [isPermitted, acceptsAll, accepted ?? labels, ...own];
+    const permitted = crossesNamespaces(page) ? isPermitted : undefined;
+    const deciding = accepted === undefined ? namespacesIn(page).map(labels) : [accepted];
+    const inputs = [permitted, acceptsAll, ...own, ...deciding];
     const isAccepted: IsAccepted = (route, { ref, listeners }) =>
       (acceptsAll && listeners.length === 0) ||
       (acceptedParents?.has(ref) ?? matchListeners(route, ref, listeners, labels).kind === "attached");
@@ -253,6 +256,11 @@ const knownPages = memoised((_gateway: object) => ({
   /** By the first route of a page. Most edits of a route keep the names that the page uses. */
   keptUses: keepingEqual<Uses>(),
 }));
+
+/** Whether a route of a page refers to an object of another namespace, which needs a grant. */
+const crossesNamespaces = memoised((page: readonly AnyRoute[]): boolean =>
+  page.some((route) => referencesOfRoute(route).some(({ from, to }) => from.namespace !== to.namespace)),
+);
 
 /** In place of a Gateway that does not exist. */
 const nothing = {};

@@ -3,7 +3,8 @@ import type { Namespace } from "../../api/namespace.ts";
 import type { LabelSelector } from "../../api/schema.ts";
 import { memoised } from "@gatewayproxy/runtime/memoised";
 
-type Labels = Readonly<Record<string, string>>;
+/** The labels of a namespace. */
+export type Labels = Readonly<Record<string, string>>;
 
 /**
  * Returns the labels of a namespace by its name: the same object each time, and in each plan with the same Namespace.
@@ -26,6 +27,13 @@ export function namespaceLabels(namespaces: readonly Namespace[]): NamespaceLabe
 }
 
 const labelsOf = memoised(({ metadata: { name, labels } }: Namespace): Labels => ({ ...labels, [nameLabel]: name }));
+
+/** Returns the namespaces of some objects, each once. */
+export const namespacesIn = memoised(
+  (objects: readonly { readonly metadata: { readonly namespace: string } }[]): readonly string[] => [
+    ...new Set(objects.map(({ metadata }) => metadata.namespace)),
+  ],
+);
 
 /** The namespaces whose objects may attach. */
 export interface AllowedNamespaces {

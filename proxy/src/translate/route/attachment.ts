@@ -18,7 +18,7 @@ import { commonHostnames } from "./hostnames.ts";
 import type { ListenerState } from "../listener/listeners.ts";
 import type { TranslationContext } from "../context.ts";
 import { memoised, memoisedWith } from "@gatewayproxy/runtime/memoised";
-import { allowsNamespace, type NamespaceLabels } from "../index/namespaces.ts";
+import { allowsNamespace, type Labels, type NamespaceLabels } from "../index/namespaces.ts";
 
 /** The part of a listener that decides whether a route may attach. */
 export type OpenListener = Pick<ListenerState, "listener" | "owner" | "supportedKinds">;
@@ -90,7 +90,7 @@ export function* wantAttachments(
     if (listeners === undefined || first === undefined) continue;
     // A demand above the capacity does not change the shares, so it is not counted further.
     if (budget.wantsAll(route, first) || budget.compare(route, parentRef, listeners.length) !== undefined) continue;
-    const matched = matchedListeners(parentRef, route, listeners, index.labelsOf);
+    const matched = matchedListeners(parentRef, route, listeners, index.labelsOf(route.metadata.namespace));
     if (matched.kind === "attached") budget.want(route, first, matched.attachments.length);
     yield;
   }
@@ -158,8 +158,8 @@ function pathOf(at: number): FieldPath {
 
 /** The same results while nothing changes on which they depend. */
 const matchedListeners = memoisedWith(
-  (parentRef: ParentRef, route: AnyRoute, listeners: readonly ListenerState[], labels: NamespaceLabels) =>
-    matchListeners(route, parentRef, listeners, labels),
+  (parentRef: ParentRef, route: AnyRoute, listeners: readonly ListenerState[], ofNamespace: Labels) =>
+    matchListeners(route, parentRef, listeners, () => ofNamespace),
 );
 const acceptingParent = memoisedWith(
   (attachments: ParentState["attachments"], parentRef: ParentRef, at: number): ParentState => {
@@ -183,7 +183,7 @@ function attachToParent(
     rejectingParent(parentRef, at, reason, message);
   const uncompared = budget?.compare(route, parentRef, listeners.length);
   if (uncompared !== undefined) return rejected(uncompared);
-  const matched = matchedListeners(parentRef, route, listeners, labels);
+  const matched = matchedListeners(parentRef, route, listeners, labels(route.metadata.namespace));
   if (matched.kind === "rejected") return rejected(matched);
   const { attachments } = matched;
   const [first] = attachments;

@@ -23,6 +23,7 @@ import { type BackendReferences, routeReferences } from "../backend/backends.ts"
 import type { TranslationContext } from "../context.ts";
 import { eachObject, eachObjectInSteps, eachPage, itself } from "../each-object.ts";
 import type { ResolvedGateways } from "../gateway/gateways.ts";
+import { namespacesIn } from "../index/namespaces.ts";
 import type { Pages } from "@gatewayproxy/runtime/lists";
 import {
   hasSameItems,
@@ -69,8 +70,17 @@ type ParentsOfRoutes = readonly (readonly ParentState[])[];
 const knownParents = new KnownValues<readonly AnyRoute[], ParentsOfRoutes>();
 const keptParents = keepingEqual<ParentsOfRoutes>(hasSameItems);
 
-/** The last states of each page, before conflicts with routes of another kind. */
-const knownStates = new KnownValues<readonly AnyRoute[], readonly AnyRouteState[]>();
+/** The rules of a route. */
+type Rules = AnyRouteState["rules"];
+
+/** The last rules of each page. */
+const knownRules = new KnownValues<readonly AnyRoute[], readonly Rules[]>();
+
+/** Returns the states of a page, before conflicts with routes of another kind. */
+const statesIn = memoisedWith(
+  (page: readonly AnyRoute[], parents: ParentsOfRoutes, rules: readonly Rules[]): readonly AnyRouteState[] =>
+    sameList(page.map((route, at) => stateOf(route, parents[at] ?? [], rules[at] ?? []))),
+);
 
 /** Resolves all routes. */
 export function* resolveRoutes(
@@ -96,25 +106,20 @@ export function* resolveRoutes(
     });
     return keptParents(page, parents);
   };
-  const resolvePage = function* (page: readonly AnyRoute[], parents: ParentsOfRoutes): Steps<readonly AnyRouteState[]> {
+  const rulesOfPage = function* (page: readonly AnyRoute[]): Steps<readonly Rules[]> {
     // A backend with many endpoints takes a millisecond or two. Its result is cached when the rules are translated.
     yield* eachObject(routeReferences(page), routeOf, ({ route, ref }) => references.resolve(route, ref), 1);
-    const states = yield* eachObjectInSteps(
-      page.entries(),
-      ([, route]) => route,
-      ([at, route]) => resolveRules(references, route, parents[at] ?? []),
-    );
-    return sameList(states);
+    return yield* eachObjectInSteps(page, itself, (route) => resolveRules(references, route));
   };
   const resolved = yield* eachPage(pages, function* (page): Steps<readonly AnyRouteState[]> {
     const named = parentsIn(page, gateways);
     // A budget is a state, and a parent that does not exist is a problem.
     const isKept = budget === undefined && !named.includes(missingParent);
     const parents = yield* isKept
-      ? knownParents.get(page, [labelsOf, ...named], () => attachPage(page))
+      ? knownParents.get(page, [...named, ...namespacesIn(page).map(labelsOf)], () => attachPage(page))
       : attachPage(page);
-    const inputs = [references.inputsOf(routeReferences(page)), parents];
-    return withoutConflicts(yield* knownStates.get(page, inputs, () => resolvePage(page, parents)), kinds);
+    const rules = yield* knownRules.get(page, [references.inputsOf(routeReferences(page))], () => rulesOfPage(page));
+    return withoutConflicts(statesIn(page, parents, rules), kinds);
   });
   return { routes: nonEmpty(resolved.map(requestStates)), streams: nonEmpty(resolved.map(streamStates)), problems };
 }
@@ -145,17 +150,18 @@ function* attachmentBudget(
   return budget;
 }
 
-/** Resolves the rules of a route with its parents. */
-function* resolveRules(
-  references: BackendReferences,
-  route: AnyRoute,
-  parents: readonly ParentState[],
-): Steps<AnyRouteState> {
-  if (isStreamRoute(route)) return streamState(route, parents, translateStreamRules(references, route));
-  const rules = sameList(
+function* resolveRules(references: BackendReferences, route: AnyRoute): Steps<Rules> {
+  if (isStreamRoute(route)) return translateStreamRules(references, route);
+  return sameList(
     yield* mapInSteps(rulesOf(route).entries(), ([index, rule]) => translateRule(references, route, index, rule)),
   );
-  return routeState(route, parents, rules, rules.some(isServed));
+}
+
+/** @param rules of `resolveRules`, which depend on the kind of the route. */
+function stateOf(route: AnyRoute, parents: readonly ParentState[], rules: Rules): AnyRouteState {
+  if (isStreamRoute(route)) return streamState(route, parents, rules as StreamRouteState["rules"]);
+  const ofRequests = rules as RouteState["rules"];
+  return routeState(route, parents, ofRequests, ofRequests.some(isServed));
 }
 
 /** Returns the states without attachments to listeners that have an earlier route of another kind. */
