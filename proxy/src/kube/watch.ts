@@ -37,6 +37,8 @@ export interface WatchOptions<T> {
   readonly quota?: WatchQuota;
   /** Converts an object; `before` is the converted previous version. */
   readonly read: (object: KubeObject, before: T | undefined) => T;
+  /** Called for each object that is removed. */
+  readonly onRemoved?: (key: string, value: T) => void;
   /** Called when the objects or the state may have changed. */
   readonly onChange: () => void;
   /** Called when the API server has sent all objects, or an event, also one without a change. */
@@ -334,9 +336,7 @@ class Reflector<T> implements ObjectWatch<T> {
       }
       return;
     }
-    this.#objects.clear();
-    this.objects.clear();
-    this.#values = undefined;
+    for (const key of [...this.objects.keys()]) this.#remove(key);
     this.#setState(versions.length > 0 ? { kind: "unread", versions } : { kind: "absent" });
   }
 
@@ -605,6 +605,8 @@ class Reflector<T> implements ObjectWatch<T> {
 
   /** @returns whether the object was known. */
   #remove(key: string): boolean {
+    const value = this.objects.get(key);
+    if (value !== undefined) this.#options.onRemoved?.(key, value);
     this.objects.delete(key);
     this.#values = undefined;
     return this.#objects.delete(key);

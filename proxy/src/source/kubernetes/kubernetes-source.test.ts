@@ -81,6 +81,21 @@ describe("the first configuration", () => {
   });
 });
 
+test("a route that has no room in its namespace is rejected, and is read once another one is removed", async () => {
+  const route = (name: string) =>
+    object(`${gatewayGroup}/v1`, "HTTPRoute", name, { spec: { parentRefs: [{ name: "web" }], rules: [{}] } });
+  const routes = listing([route("a"), route("b")]);
+  const { send, publishedTimes } = await sourcing({ httproutes: routes }, { maxRouteBytes: 500 });
+  const { resources, rejected, problems } = await publishedTimes(1);
+  expect(namesOf(resources.HTTPRoute)).toEqual(["a"]);
+  expect(rejected).toMatchObject([{ object: { metadata: { name: "b" } }, inForce: "nothing" }]);
+  expect(problems.map(({ message }) => message)).toEqual([expect.stringContaining("is not read")]);
+  await send("httproutes", event("DELETED", route("a")), event("MODIFIED", route("b")));
+  const after = await publishedTimes(2);
+  expect(namesOf(after.resources.HTTPRoute)).toEqual(["b"]);
+  expect(after.rejected).toEqual([]);
+});
+
 describe("changes", () => {
   test("that come together are published together", async () => {
     const { published, send, publishedTimes } = await sourcing();

@@ -10,8 +10,9 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { Problem } from "@gatewayproxy/runtime/problem";
+import { routeKinds } from "@gatewayproxy/runtime/route-key";
 import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
-import { renderPath } from "../../api/issue.ts";
+import { type FieldError, renderPath } from "../../api/issue.ts";
 import type { RejectedResource } from "../../api/rejected-resource.ts";
 import {
   type NamedObject,
@@ -31,6 +32,7 @@ import { type CachedResource, cacheResource } from "./cached-resource.ts";
 import { droppedFields } from "./dropped-fields.ts";
 import { isDenied, NamedMemory } from "./named-memory.ts";
 import { Recovery } from "./recovery.ts";
+import { RouteMemory } from "./route-memory.ts";
 import { isFaulty, listedObjects, resourcesIn, wholeSet } from "./listed-objects.ts";
 import { usedPart } from "./used-part.ts";
 import { WaitBudget } from "./wait-budget.ts";
@@ -68,6 +70,8 @@ export interface KubernetesSourceOptions {
   readonly keepsStatus: boolean;
   /** The maximum length of the Secrets and ConfigMaps of a namespace. Default: that of `NamedMemory`. */
   readonly maxNamedLength?: number;
+  /** The maximum memory of the routes of a namespace. Default: that of `RouteMemory`. */
+  readonly maxRouteBytes?: number | undefined;
   /**
    * Kinds whose objects restrict or protect what the others serve. Nothing is published before these have been listed,
    * also while this process may not read them. Default: none.
@@ -182,6 +186,7 @@ class Source implements KubernetesSource {
   readonly #changes: Coalescer;
   readonly #whole: ReadonlyMap<WholeKind, ResourceWatch>;
   readonly #named = new Map<ResourceKey, NamedWatch>();
+  readonly #routes: RouteMemory;
   /** By namespace. */
   readonly #shares = new Map<string, NamespaceShare>();
   /** Watches that were closed to read their objects again. */
@@ -205,6 +210,7 @@ class Source implements KubernetesSource {
     const onFailure = (error: unknown, retryMs: number) =>
       options.log.error({ err: error, retryMs }, "cannot apply the configuration; the previous one stays in force");
     this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action: () => this.#rebuild(), onFailure });
+    this.#routes = new RouteMemory(options.maxRouteBytes);
     this.#recovery = new Recovery(options.clock, () => this.#changes.trigger());
     this.#whole = new Map(wholeKinds.map((kind) => [kind, this.#watch(kind, collectionPaths(kind))]));
   }
@@ -239,9 +245,13 @@ class Source implements KubernetesSource {
       ...(named !== undefined && { selector: named.selector, quota: named.quota }),
       read: (whole, before: CachedResource | undefined) => {
         const object = usedPart(whole);
-        const read = () => cacheResource(object, before, { keepsStatus, errors: droppedFields(whole) });
-        return named === undefined ? read() : named.memory.read(object, before, read);
+        const read = (part: KubeObject, errors: readonly FieldError[]) =>
+          cacheResource(part, before, { keepsStatus, errors });
+        if (isRouteKind(kind)) return this.#routes.read(object, before, read);
+        const parse = () => read(object, droppedFields(whole));
+        return named === undefined ? parse() : named.memory.read(object, before, parse);
       },
+      ...(isRouteKind(kind) && { onRemoved: (key, removed) => this.#routes.release(namespaceOf(key), removed) }),
       onChange: () => this.#changes.trigger(this.#quietMsOf(kind)),
       onReceived: () => this.#recovery.received(),
       ...(named === undefined && {
@@ -483,6 +493,15 @@ function newShare(maxLength: number | undefined): NamespaceShare {
 /** Whether objects may exist that this process cannot read. */
 function isUnknown({ kind }: ResourceWatch["state"]): boolean {
   return kind === "forbidden" || kind === "unread";
+}
+
+function isRouteKind(kind: string): boolean {
+  return routeKinds.some((each) => each === kind);
+}
+
+/** @param key `namespace/name`. */
+function namespaceOf(key: string): string {
+  return key.slice(0, key.indexOf("/"));
 }
 
 function isUnread({ kind }: ResourceWatch["state"]): boolean {

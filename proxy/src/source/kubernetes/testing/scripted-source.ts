@@ -40,7 +40,7 @@ export const listing =
  */
 export async function sourcing(
   handlers: Readonly<Record<string, Handler>> = {},
-  options: Partial<Pick<KubernetesSourceOptions, "maxNamedLength" | "applied">> & {
+  options: Partial<Pick<KubernetesSourceOptions, "maxNamedLength" | "maxRouteBytes" | "applied">> & {
     /** Whether a selection is in progress until the next call. */
     readonly isSelecting?: () => boolean;
   } = {},
