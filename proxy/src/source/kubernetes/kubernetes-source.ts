@@ -10,7 +10,6 @@ import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { memoised } from "@gatewayproxy/runtime/memoised";
 import type { Problem } from "@gatewayproxy/runtime/problem";
-import { routeKinds } from "@gatewayproxy/runtime/route-key";
 import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
 import { type FieldError, renderPath } from "../../api/issue.ts";
 import type { RejectedResource } from "../../api/rejected-resource.ts";
@@ -30,9 +29,9 @@ import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { coalesce, type Coalescer } from "../coalesce.ts";
 import { type CachedResource, cacheResource } from "./cached-resource.ts";
 import { droppedFields } from "./dropped-fields.ts";
+import { boundOf, type BoundedKinds, KindMemory } from "./kind-memory.ts";
 import { isDenied, NamedMemory } from "./named-memory.ts";
 import { Recovery } from "./recovery.ts";
-import { RouteMemory } from "./route-memory.ts";
 import { isFaulty, listedObjects, resourcesIn, wholeSet } from "./listed-objects.ts";
 import { usedPart } from "./used-part.ts";
 import { WaitBudget } from "./wait-budget.ts";
@@ -70,7 +69,7 @@ export interface KubernetesSourceOptions {
   readonly keepsStatus: boolean;
   /** The maximum length of the Secrets and ConfigMaps of a namespace. Default: that of `NamedMemory`. */
   readonly maxNamedLength?: number;
-  /** The maximum memory of the routes of a namespace. Default: that of `RouteMemory`. */
+  /** The maximum memory of the routes of a namespace. Default: that of `KindMemory`. */
   readonly maxRouteBytes?: number | undefined;
   /**
    * Kinds whose objects restrict or protect what the others serve. Nothing is published before these have been listed,
@@ -186,7 +185,7 @@ class Source implements KubernetesSource {
   readonly #changes: Coalescer;
   readonly #whole: ReadonlyMap<WholeKind, ResourceWatch>;
   readonly #named = new Map<ResourceKey, NamedWatch>();
-  readonly #routes: RouteMemory;
+  readonly #memories: Readonly<Record<BoundedKinds, KindMemory>>;
   /** By namespace. */
   readonly #shares = new Map<string, NamespaceShare>();
   /** Watches that were closed to read their objects again. */
@@ -210,7 +209,7 @@ class Source implements KubernetesSource {
     const onFailure = (error: unknown, retryMs: number) =>
       options.log.error({ err: error, retryMs }, "cannot apply the configuration; the previous one stays in force");
     this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action: () => this.#rebuild(), onFailure });
-    this.#routes = new RouteMemory(options.maxRouteBytes);
+    this.#memories = { routes: new KindMemory("routes", options.maxRouteBytes), others: new KindMemory("others") };
     this.#recovery = new Recovery(options.clock, () => this.#changes.trigger());
     this.#whole = new Map(wholeKinds.map((kind) => [kind, this.#watch(kind, collectionPaths(kind))]));
   }
@@ -236,6 +235,8 @@ class Source implements KubernetesSource {
     named?: { readonly selector: ObjectSelector } & NamespaceShare,
   ): ResourceWatch {
     const { connection, clock, random, log, keepsStatus } = this.#options;
+    const bound = boundOf(kind);
+    const memory = bound && this.#memories[bound];
     return watchObjects({
       connection,
       clock,
@@ -247,11 +248,13 @@ class Source implements KubernetesSource {
         const object = usedPart(whole);
         const read = (part: KubeObject, errors: readonly FieldError[]) =>
           cacheResource(part, before, { keepsStatus, errors });
-        if (isRouteKind(kind)) return this.#routes.read(object, before, read);
-        const parse = () => read(object, droppedFields(whole));
+        const dropped = droppedFields(whole);
+        if (memory !== undefined)
+          return memory.read(object, before, (part, errors) => read(part, [...errors, ...dropped]));
+        const parse = () => read(object, dropped);
         return named === undefined ? parse() : named.memory.read(object, before, parse);
       },
-      ...(isRouteKind(kind) && { onRemoved: (key, removed) => this.#routes.release(namespaceOf(key), removed) }),
+      ...(memory !== undefined && { onRemoved: (key, removed) => memory.release(namespaceOf(key), removed) }),
       onChange: () => this.#changes.trigger(this.#quietMsOf(kind)),
       onReceived: () => this.#recovery.received(),
       ...(named === undefined && {
@@ -493,10 +496,6 @@ function newShare(maxLength: number | undefined): NamespaceShare {
 /** Whether objects may exist that this process cannot read. */
 function isUnknown({ kind }: ResourceWatch["state"]): boolean {
   return kind === "forbidden" || kind === "unread";
-}
-
-function isRouteKind(kind: string): boolean {
-  return routeKinds.some((each) => each === kind);
 }
 
 /** @param key `namespace/name`. */

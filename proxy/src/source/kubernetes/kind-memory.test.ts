@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { type CachedResource, cacheResource } from "./cached-resource.ts";
-import { RouteMemory } from "./route-memory.ts";
+import { boundOf, KindMemory } from "./kind-memory.ts";
 
 /** Takes some 700 bytes for each match. */
 function route(namespace: string, name: string, matches: number) {
@@ -17,7 +17,7 @@ function route(namespace: string, name: string, matches: number) {
 
 /** Reads versions of routes as a watch does. */
 function reader(max: number) {
-  const memory = new RouteMemory(max);
+  const memory = new KindMemory("routes", max);
   const known = new Map<string, CachedResource>();
   return {
     read(namespace: string, name: string, matches: number) {
@@ -76,4 +76,24 @@ test("removed routes make room", () => {
   remove("crowd", "second");
   remove("crowd", "first");
   expect(read("crowd", "second", 24).rejected).toBeUndefined();
+});
+
+test.each([
+  ["Gateway", { gatewayClassName: "c" }, { gatewayClassName: "c", listeners: [] }],
+  ["ListenerSet", { parentRef: { name: "web" } }, { parentRef: { name: "web" }, listeners: [] }],
+])("a %s without room keeps its parent, and serves nothing", (kind, parent, remains) => {
+  const memory = new KindMemory("others", 100);
+  const spec = { ...parent, listeners: [{ name: "http", port: 80, protocol: "HTTP" }] };
+  const { apiVersion, metadata } = route("crowd", "first", 0);
+  const { resource, rejected } = memory.read({ apiVersion, kind, metadata, spec }, undefined, (object, errors) =>
+    cacheResource(object, undefined, { keepsStatus: false, errors }),
+  );
+  expect(rejected?.inForce).toBe("remains");
+  expect(resource).toMatchObject({ kind, spec: remains });
+});
+
+test("kinds whose absence would permit something have no bound", () => {
+  const bounded = ["HTTPRoute", "TCPRoute", "Gateway", "ListenerSet"].map(boundOf);
+  expect(bounded).toEqual(["routes", "routes", "others", "others"]);
+  for (const kind of ["ProxyPolicy", "BackendTLSPolicy", "ReferenceGrant"]) expect(boundOf(kind)).toBeUndefined();
 });
