@@ -9,7 +9,8 @@ import { freePort } from "../../support/free-port.ts";
 import { memoryCgroup } from "../../support/memory-cgroup.ts";
 import { startObjectApiServer } from "../../support/object-api-server.ts";
 import { programFile } from "../../support/program-file.ts";
-import { gatewayApi, object, putAll } from "../support/bystander.ts";
+import { object, putAll } from "../support/bystander.ts";
+import { gatewayApi } from "../../support/api-versions.ts";
 import { times } from "../support/tenant-objects.ts";
 
 const containerBytes = 512 * 1024 * 1024;
