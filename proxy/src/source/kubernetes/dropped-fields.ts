@@ -44,8 +44,8 @@ export function droppedFields({ apiVersion, kind, metadata, spec }: KubeObject):
     for (const part of parts) {
       for (const path of droppedOf(part, fields, spec, budget)) {
         const key = path.join(" ");
-        if (!errors.has(key))
-          errors.set(key, { path: ["spec", ...path], message: messageFor(manager), isUnknownField: false });
+        const message = messageFor(manager);
+        if (!errors.has(key)) errors.set(key, { path: ["spec", ...path], message, isUnknownField: false });
         if (errors.size === maxErrors) return [...errors.values()];
       }
     }

@@ -20,7 +20,7 @@ function reader(max: number) {
   const memory = new KindMemory("routes", max);
   const known = new Map<string, CachedResource>();
   return {
-    read(namespace: string, name: string, matches: number) {
+    read: (namespace: string, name: string, matches: number) => {
       const key = `${namespace}/${name}`;
       const read = memory.read(route(namespace, name, matches), known.get(key), (object, errors) =>
         cacheResource(object, known.get(key), { keepsStatus: false, errors }),
@@ -28,7 +28,7 @@ function reader(max: number) {
       known.set(key, read);
       return read;
     },
-    remove(namespace: string, name: string) {
+    remove: (namespace: string, name: string) => {
       const key = `${namespace}/${name}`;
       const removed = known.get(key);
       if (removed !== undefined) memory.release(namespace, removed);

@@ -249,8 +249,9 @@ class Source implements KubernetesSource {
         const read = (part: KubeObject, errors: readonly FieldError[]) =>
           cacheResource(part, before, { keepsStatus, errors });
         const dropped = droppedFields(whole);
-        if (memory !== undefined)
+        if (memory !== undefined) {
           return memory.read(object, before, (part, errors) => read(part, [...errors, ...dropped]));
+        }
         const parse = () => read(object, dropped);
         return named === undefined ? parse() : named.memory.read(object, before, parse);
       },
