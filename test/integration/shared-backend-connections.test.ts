@@ -197,6 +197,79 @@ test("connections that take no more requests are bounded, and the client that ho
   expect(connections).toBe(maxLeaving + 1);
 });
 
+test("cancelled requests of one client do not make others wait for the long requests of many", async () => {
+  let connections = 0;
+  let streams = 0;
+  const server = createServer();
+  server.on("session", (session) => {
+    connections++;
+    session.on("error", () => undefined);
+  });
+  server.on("stream", (stream: ServerHttp2Stream, headers) => {
+    streams++;
+    stream.on("error", () => undefined).on("close", () => void streams--);
+    if (headers[":path"] === "/fast") stream.respond({ ":status": 200 }, { endStream: true });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const maxLeaving = 2;
+  // A listening TCP server has such an address.
+  const gateway = await serve((server.address() as AddressInfo).port, {
+    expectsProxyHeader: true,
+    upstream: { maxLeaving, maxConnections: 10, maxRequests: 100, maxWaiting: 100, maxWaitMs: 5_000 },
+  });
+  const send = (address: string, path: string) =>
+    openFrom(gateway, address, `GET /${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  const long: ProxiedClient[] = [];
+  for (let count = 1; count <= maxLeaving + 1; count++) {
+    long.push(send(`10.0.0.${count}`, "long"));
+    await expect.poll(() => streams).toBe(count);
+    const cancelled = Array.from({ length: 3 }, () => send("10.1.0.1", "cancelled"));
+    await expect.poll(() => streams).toBe(count + cancelled.length);
+    for (const { socket } of cancelled) socket.destroy();
+    await expect.poll(() => streams).toBe(count);
+  }
+  const other = send("10.2.0.1", "fast");
+  await expect.poll(other.text).toContain("HTTP/1.1 200");
+  expect(long.map(({ text }) => text())).toEqual(["", "", ""]);
+  expect(connections).toBe(maxLeaving + 2);
+});
+
+test("requests with connections of their own use one after the other", async () => {
+  const sockets = new Set<Socket>();
+  const port = await startRawHttp2Backend((frames, socket) => {
+    sockets.add(socket);
+    for (const { type, stream } of frames) {
+      if (type === frameType.headers) socket.write(frame(frameType.headers, endHeaders | endStream, stream, okHead));
+    }
+  });
+  const gateway = await serve(port);
+  const send = async (value: string): Promise<void> => {
+    expect((await fetch(gateway.url(), { headers: { x: value } })).status).toBe(200);
+  };
+  await send("a");
+  for (let count = 0; count < 5; count++) await send("a".repeat(9_000));
+  expect(sockets.size).toBe(2);
+  gateway.clock.advance(600_000);
+  await expect.poll(() => [...sockets].map(({ destroyed }) => destroyed)).toEqual([true, true]);
+});
+
+test("a request with a value in UTF-8 needs no connection of its own", async () => {
+  const sockets = new Set<Socket>();
+  const port = await startRawHttp2Backend((frames, socket) => {
+    sockets.add(socket);
+    for (const { type, stream } of frames) {
+      if (type === frameType.headers) socket.write(frame(frameType.headers, endHeaders | endStream, stream, okHead));
+    }
+  });
+  const gateway = await serve(port);
+  for (const value of ["a", Buffer.from("José").toString("latin1")]) {
+    expect((await fetch(gateway.url(), { headers: { x: value } })).status).toBe(200);
+  }
+  expect(sockets.size).toBe(1);
+});
+
 test("a request that waits for a connection of its own delays no others that wait", async () => {
   const held = new Map<string | undefined, ServerHttp2Stream>();
   const server = createServer({ settings: { maxConcurrentStreams: 1 } });

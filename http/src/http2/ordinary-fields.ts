@@ -6,6 +6,7 @@
  * - more than 100 fields: Kestrel
  * - a value that is no UTF-8: Kestrel
  */
+import { isUtf8 } from "node:buffer";
 import type { FieldList } from "../ports.ts";
 
 const maxBytes = 8_192;
@@ -14,6 +15,8 @@ const maxFields = 64;
 /** What a field counts in addition to its name and value (RFC 9113 §6.5.2). */
 const fieldBytes = 32;
 const ascii = /^[\t -~]*$/;
+/** Of any other bytes than controls. */
+const latin1 = /^[\t -~\x80-\xff]*$/;
 
 /** @param path as it is sent with the fields; empty for trailers. */
 export function areOrdinary(fields: FieldList, path = ""): boolean {
@@ -22,7 +25,13 @@ export function areOrdinary(fields: FieldList, path = ""): boolean {
   let bytes = path.length + count * fieldBytes;
   for (const text of fields) {
     bytes += text.length;
-    if (!ascii.test(text)) return false;
+    if (bytes > maxBytes) return false;
+    if (!ascii.test(text) && !isUtf8Text(text)) return false;
   }
   return bytes <= maxBytes;
+}
+
+/** @param text as latin1. */
+function isUtf8Text(text: string): boolean {
+  return latin1.test(text) && isUtf8(Buffer.from(text, "latin1"));
 }

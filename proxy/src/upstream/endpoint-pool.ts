@@ -32,6 +32,10 @@ import { type PendingCall, PendingQueue } from "./pending-queue.ts";
 
 /** Default of `UpstreamSettings.maxLeaving`. */
 const maxLeaving = 1_024;
+/** The part of them that each client may have where no connection takes calls. */
+const leavingPart = 1 / 64;
+/** Connections of single calls that are kept for the next one, which needs no TLS handshake then. */
+const maxKeptOwn = 64;
 
 /** The settings of the connections to one endpoint; all pools of a backend share them. */
 export interface PoolOptions
@@ -74,6 +78,8 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   #leavingShares: Shares | undefined;
   /** The available connections. */
   readonly #free: Connection[] = [];
+  /** Connections of single calls between two of them, the last used one last. */
+  #keptOwn: Connection[] | undefined;
   /** Maximum number of concurrent calls of a connection, as far as the endpoint has said. */
   #maxCalls: number;
   #pending: PendingQueue | undefined;
@@ -127,7 +133,11 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
 
   /** Whether another connection has to wait until one that takes no more calls has ended. */
   get #hasManyLeaving(): boolean {
-    return (this.#leaving?.size ?? 0) >= (this.#options.maxLeaving ?? maxLeaving);
+    return (this.#leaving?.size ?? 0) >= this.#maxLeaving;
+  }
+
+  get #maxLeaving(): number {
+    return this.#options.maxLeaving ?? maxLeaving;
   }
 
   /** The number of connections for calls. */
@@ -195,7 +205,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   }
 
   closeIdleConnection(): boolean {
-    const idle = this.#free.find(({ calls }) => calls.size === 0);
+    const idle = this.#keptOwn?.[0] ?? this.#free.find(({ calls }) => calls.size === 0);
     if (idle === undefined) return false;
     this.#discard(idle);
     return true;
@@ -261,7 +271,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
 
   /** Closes connections without a call since the last time. */
   closeIdle(): void {
-    for (const connection of [...this.#free]) {
+    for (const connection of [...this.#free, ...(this.#keptOwn ?? [])]) {
       if (connection.calls.size > 0) continue;
       if (connection.isUnused) this.#discard(connection);
       else connection.isUnused = true;
@@ -276,13 +286,15 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   /** Closes each connection after its last call, including calls of requests with an older snapshot. */
   close(): void {
     this.#closing = true;
-    for (const connection of [...this.#free]) if (connection.calls.size === 0) this.#discard(connection);
+    for (const connection of [...this.#free, ...(this.#keptOwn ?? [])]) {
+      if (connection.calls.size === 0) this.#discard(connection);
+    }
   }
 
   /** Closes every connection now. Calls in progress fail. */
   destroy(): void {
     this.#closing = true;
-    for (const connections of [this.#connections, this.#leaving]) {
+    for (const connections of [this.#connections, this.#leaving, this.#keptOwn]) {
       for (const connection of [...(connections ?? [])]) connection.destroy();
     }
   }
@@ -327,8 +339,12 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
       this.#leavingShares = undefined;
       if (connection.calls.size === 0) {
         this.#leaving.delete(connection);
-        connection.destroy();
-        this.#options.sockets.release(this);
+        if (failure === undefined && this.#mayKeepOwn(connection)) {
+          (this.#keptOwn ??= []).push(connection);
+        } else {
+          connection.destroy();
+          this.#options.sockets.release(this);
+        }
       }
     } else {
       this.#takeBack(connection);
@@ -349,6 +365,13 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   #takeBack(connection: Connection): void {
     if (!connection.isAvailable) this.#discard(connection);
     else if (!connection.isFree && connection.calls.size < this.#maxCalls) this.#addFree(connection);
+  }
+
+  /** Returns whether the connection was kept for a single call. */
+  #removeKeptOwn(connection: Connection): boolean {
+    const at = this.#keptOwn?.indexOf(connection) ?? -1;
+    if (at !== -1) this.#keptOwn?.splice(at, 1);
+    return at !== -1;
   }
 
   #removeFree(connection: Connection): void {
@@ -411,7 +434,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
    */
   #connectionFor(request: UpstreamRequest): Connection | undefined {
     const { client, body } = request;
-    if (this.#needsOwn(request)) return this.#makeRoomOfLeaving(client) ? this.#newConnection(client) : undefined;
+    if (this.#needsOwn(request)) return this.#makeRoomOfLeaving(client) ? this.#ownConnection(client) : undefined;
     const connection = this.#connectionWithRoom(client);
     return body !== undefined && connection?.isCrowded === true ? this.#lessCrowded(connection, client) : connection;
   }
@@ -419,6 +442,17 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   #needsOwn({ client, path, fields }: UpstreamRequest): boolean {
     if (!this.#sharesConnections) return false;
     return !areOrdinary(fields, path) || this.#apartClients?.has(client, this.#options.clock.monotonicMs()) === true;
+  }
+
+  /** Returns a connection without a call, which the pool does not count as free. */
+  #ownConnection(client: string | undefined): Connection | undefined {
+    return this.#keptOwn?.pop() ?? this.#newConnection(client);
+  }
+
+  /** Whether a connection of a single call that has ended waits for the next one. */
+  #mayKeepOwn({ isAvailable }: Connection): boolean {
+    // One that was discarded is not available.
+    return isAvailable && !this.#closing && (this.#keptOwn?.length ?? 0) < maxKeptOwn;
   }
 
   /** Returns a connection on which an upload does not wait for others; `crowded` if there can be no other. */
@@ -465,13 +499,18 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   /**
    * Ends a leaving connection, if there are too many, so that `client` gets another one.
    *
-   * @returns whether there is room. There is none if `client` would have the largest share of them.
+   * @returns whether there is room. There is none if `client` would have the largest share of them. Where many clients
+   *   have small shares, and no connection takes calls, there is room nevertheless: one client could otherwise make all
+   *   wait for the long calls of others, by cancelled ones.
    */
   #makeRoomOfLeaving(client: string | undefined): boolean {
     const leaving = this.#leaving;
     if (leaving === undefined || !this.#hasManyLeaving) return true;
     if (this.#isDisplacing) return false;
-    const calls = callsToDisplace(leaving, (this.#leavingShares ??= sharesOf(leaving)), client);
+    const shares = (this.#leavingShares ??= sharesOf(leaving));
+    const smallShare = Math.max(1, this.#maxLeaving * leavingPart);
+    if (this.#size === 0 && shares.of(shares.largest) <= smallShare) return true;
+    const calls = callsToDisplace(leaving, shares, client);
     this.#isDisplacing = true;
     for (const call of calls) displace(call);
     this.#isDisplacing = false;
@@ -485,14 +524,16 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   /** Closes a connection after its calls. */
   #discard(connection: Connection): void {
     this.#removeFree(connection);
+    const wasKept = this.#removeKeptOwn(connection);
     connection.close();
-    if (this.#connections?.delete(connection) !== true) return;
-    if (connection.calls.size > 0) {
-      (this.#leaving ??= new Set()).add(connection);
-      this.#leavingShares = undefined;
-    } else {
-      this.#options.sockets.release(this);
-    }
+    if (this.#connections?.delete(connection) !== true && !wasKept) return;
+    if (connection.calls.size > 0) this.#addLeaving(connection);
+    else this.#options.sockets.release(this);
+  }
+
+  #addLeaving(connection: Connection): void {
+    (this.#leaving ??= new Set()).add(connection);
+    this.#leavingShares = undefined;
   }
 
   /** @param connection free, or one of its own. */
@@ -506,6 +547,8 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     const { idleTimeoutMs = this.#options.idleTimeoutMs } = request;
     connection.send(request, idleTimeoutMs, call);
     if (connection.isHttp2 && !call.hasBegun && !call.isOver) this.#ownStarting.join(call, request);
-    if (isOwn) this.#discard(connection);
+    if (!isOwn) return;
+    this.#connections?.delete(connection);
+    this.#addLeaving(connection);
   }
 }
