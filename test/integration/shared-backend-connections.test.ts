@@ -377,6 +377,31 @@ test("an upload that a server does not read delays no others", async () => {
   expect(uploads.size).toBe(2);
 });
 
+test("uploads that begin together do not wait for each other, and a server that pauses ends none of them", async () => {
+  const uploads = new Map<Socket, number>();
+  const streams: { readonly socket: Socket; readonly stream: number }[] = [];
+  const port = await startRawHttp2Backend((frames, socket) => {
+    for (const { type, stream, payload } of frames) {
+      if (type === frameType.headers) streams.push({ socket, stream });
+      if (type === frameType.data) uploads.set(socket, (uploads.get(socket) ?? 0) + payload.length);
+    }
+  });
+  const gateway = await serve(port);
+  // The gateway knows the window of an endpoint from an earlier connection.
+  const first = fetch(gateway.url());
+  await expect.poll(() => streams.length).toBe(1);
+  const windowBytes = 65_535;
+  const responses = Array.from({ length: 4 }, () =>
+    fetch(gateway.url(), { method: "POST", body: Buffer.alloc(2 * windowBytes) }),
+  );
+  await expect.poll(() => [...uploads.values()]).toEqual(responses.map(() => windowBytes));
+  for (let second = 0; second < 20; second++) gateway.clock.advance(1_000);
+  for (const { socket, stream } of streams)
+    socket.write(frame(frameType.headers, endHeaders | endStream, stream, okHead));
+  expect((await Promise.all(responses)).map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+  expect((await first).status).toBe(200);
+});
+
 /** Tomcat ends a connection for small parts of an upload, and Kestrel for a slow one. */
 test.each([
   ["Tomcat", enhanceYourCalm],

@@ -68,7 +68,7 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
   readonly #waiting = new Set<Http2Stream>();
   #receiveWindowBytes: number;
   /** The largest window of the connection that the peer has given. */
-  protected largestWindowBytes = defaultWindowBytes;
+  largestWindowBytes = defaultWindowBytes;
   /** How often the peer has opened the window of the connection. */
   protected windowOpenings = 0;
   /** Bytes of data that was sent, for which the peer may open the windows of stream and connection. */
@@ -97,11 +97,6 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
 
   /** Delivers body bytes, which are valid during the call only. */
   protected abstract deliver(stream: Stream, buffer: Buffer, start: number, end: number, isLast: boolean): void;
-
-  /** Whether little is left of the window of the connection. Peers may keep up to half of it. */
-  get isCrowded(): boolean {
-    return this.sendWindowBytes < this.largestWindowBytes / 4;
-  }
 
   /** The streams that wait for the window of the connection. */
   protected get waitingForConnection(): ReadonlySet<Http2Stream> {

@@ -60,6 +60,8 @@ export interface ConnectionCall extends ClientExchangeEvents {
 
 /** The owner of connections to one endpoint. */
 export interface ConnectionOwner {
+  /** HTTP/2: the window for uploads of the latest connection. */
+  windowBytes?: number | undefined;
   /** The connection takes no more calls. Those in progress continue, unless it has failed. */
   onUnavailable(connection: Connection): void;
   /**

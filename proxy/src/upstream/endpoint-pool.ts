@@ -95,6 +95,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   /** Calls that have a connection or wait for one. */
   inFlight = 0;
   session: Buffer | undefined;
+  windowBytes: number | undefined;
 
   constructor(target: ConnectionTarget, owner: PoolOwner, options: PoolOptions) {
     this.target = target;

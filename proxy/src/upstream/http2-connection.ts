@@ -1,6 +1,7 @@
 /** A connection to an endpoint over HTTP/2, with prior knowledge or by ALPN (RFC 9113 §3). It carries many calls. */
 import type { Socket } from "node:net";
 import type { Timer } from "@gatewayproxy/runtime/clock";
+import { isNamed } from "@gatewayproxy/http/fields";
 import { defaultHttp2ClientLimits } from "@gatewayproxy/http/http2/client/client-limits";
 import { Http2ClientConnection } from "@gatewayproxy/http/http2/client/http2-client";
 import type { ClientExchange, ClientRequest } from "@gatewayproxy/http/ports";
@@ -14,6 +15,9 @@ import type {
 } from "./connection.ts";
 import { connectFailure, unsendable } from "./failure.ts";
 import { OpeningSocket, type SocketOwner } from "./opening-socket.ts";
+
+/** The part of the window that uploads may use before others get another connection, as on an open connection. */
+const crowdedPart = 3 / 4;
 
 /** A call and its request. */
 interface SentCall {
@@ -54,12 +58,17 @@ export class Http2Connection implements Connection, SocketOwner {
   }
 
   get isCrowded(): boolean {
-    return this.#wire?.isCrowded === true;
+    if (this.#isOpen) return this.#wire?.isCrowded === true;
+    let bytes = 0;
+    for (const { announcedBytes } of this.#waiting) bytes += announcedBytes;
+    // The first connection finds out how much it takes.
+    return bytes > (this.#owner.windowBytes ?? Number.POSITIVE_INFINITY) * crowdedPart;
   }
 
   send(request: ClientRequest, idleTimeoutMs: number, call: ConnectionCall): void {
     const sent = { request, idleTimeoutMs, call };
     if (this.#isOpen && this.#wire !== undefined) {
+      this.#owner.windowBytes = this.#wire.largestWindowBytes;
       start(this.#wire, sent);
       return;
     }
@@ -101,6 +110,7 @@ export class Http2Connection implements Connection, SocketOwner {
   #onOpen(wire: Http2ClientConnection): void {
     this.#settingsTimer?.cancel();
     this.#isOpen = true;
+    this.#owner.windowBytes = wire.largestWindowBytes;
     for (const { sent } of this.#takeWaiting()) start(wire, sent);
   }
 
@@ -149,11 +159,13 @@ function failClosed({ call }: SentCall): void {
 /** A call before the endpoint accepts requests. */
 class WaitingCall implements ClientExchange {
   readonly sent: SentCall;
+  readonly announcedBytes: number;
   readonly #waiting: Set<WaitingCall>;
 
   /** @param waiting gets the call, until it is aborted. */
   constructor(sent: SentCall, waiting: Set<WaitingCall>) {
     this.sent = sent;
+    this.announcedBytes = announcedBytesOf(sent.request);
     this.#waiting = waiting.add(this);
   }
 
@@ -168,4 +180,12 @@ class WaitingCall implements ClientExchange {
   abort(): void {
     this.#waiting.delete(this);
   }
+}
+
+/** Returns the length of a body; 0 if it is not known. */
+function announcedBytesOf({ body, fields }: ClientRequest): number {
+  if (body === undefined) return 0;
+  if (Buffer.isBuffer(body)) return body.length;
+  const at = fields.findIndex((field, index) => index % 2 === 0 && isNamed(field, "content-length"));
+  return at === -1 ? 0 : Number(fields[at + 1]);
 }

@@ -150,6 +150,11 @@ export class ClientConnection<Head> {
     return this.#phase === "open" && this.#pingTimer === undefined;
   }
 
+  /** The largest window that the peer has given to all streams together. */
+  get largestWindowBytes(): number {
+    return this.#streams.largestWindowBytes;
+  }
+
   /** Whether an upload may have to wait for others. */
   get isCrowded(): boolean {
     return this.#streams.isCrowded;

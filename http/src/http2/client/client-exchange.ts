@@ -15,7 +15,6 @@ import { Upload, type UploadOwner } from "../../upload.ts";
 import { BodyDelivery, type DeliveryOwner } from "../body-delivery.ts";
 import { ExchangeTunnel, type TunnelExchange } from "../exchange-tunnel.ts";
 import { ErrorCode } from "../frame.ts";
-import type { StreamHost } from "../http2-stream.ts";
 import { areOrdinary } from "../ordinary-fields.ts";
 import { outgoingFields } from "../outgoing-fields.ts";
 import { type ClientHost, ClientStream } from "./client-stream.ts";
@@ -64,6 +63,8 @@ export class Http2ClientExchange
   readonly #clock: Clock;
   readonly #delivery: BodyDelivery;
   readonly #uploadLength: number | undefined;
+  /** The part of `ClientHost.announcedBytes` of this request. */
+  #announcedBytes = 0;
   /** The head and the body, until they are sent. */
   #head: FieldList;
   #body: ClientRequest["body"];
@@ -130,6 +131,7 @@ export class Http2ClientExchange
         this.writeData(host, body, true);
       } else {
         this.#upload = new Upload(body, this.#uploadLength, this);
+        this.#announce(host, this.#uploadLength ?? 0);
         process.nextTick(startUpload, this.#upload);
       }
     }
@@ -239,7 +241,10 @@ export class Http2ClientExchange
 
   sendBody(bytes: Buffer, isExclusive: boolean): boolean {
     this.#sweeps = 0;
-    if (this.host !== undefined && this.isOpen) this.writeData(this.host, bytes, false);
+    if (this.host !== undefined && this.isOpen) {
+      this.#announce(this.host, -Math.min(bytes.length, this.#announcedBytes));
+      this.writeData(this.host, bytes, false);
+    }
     // Bytes that do not wait have been copied into frames.
     if (isExclusive && !this.isWaiting) releaseMemory(bytes);
     return !this.isWaiting;
@@ -359,9 +364,15 @@ export class Http2ClientExchange
     if (body !== undefined && !Buffer.isBuffer(body)) body.cancel();
   }
 
-  override close(host: StreamHost): void {
+  override close(host: ClientHost): void {
     super.close(host);
     this.#head = noFields;
+    this.#announce(host, -this.#announcedBytes);
+  }
+
+  #announce(host: ClientHost, bytes: number): void {
+    this.#announcedBytes += bytes;
+    host.announcedBytes += bytes;
   }
 }
 

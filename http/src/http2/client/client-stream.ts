@@ -4,6 +4,8 @@ import { Http2Stream, type StreamHost } from "../http2-stream.ts";
 
 /** The interface of `ClientStreams` for a single stream. */
 export interface ClientHost extends StreamHost {
+  /** Bytes that requests have announced by a content-length, and whose sources have not brought them yet. */
+  announcedBytes: number;
   /** Called once, when the subclass has ended the stream. After a timeout, the peer gets RST_STREAM and a PING. */
   ended(stream: Http2Stream, hasTimedOut: boolean): void;
   /** Sends RST_STREAM. */
@@ -97,7 +99,7 @@ export abstract class ClientStream<Head> extends Http2Stream {
   }
 
   /** Drops the bytes that wait for a window, and the buffered input. Called at the end of the stream. */
-  close(host: StreamHost): void {
+  close(host: ClientHost): void {
     this.isOpen = false;
     this.dropWaiting(host);
     this.releaseInput(host);

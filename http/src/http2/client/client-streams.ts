@@ -56,6 +56,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   allowsConnect = false;
   /** The number of frames with a part of a response. */
   received = 0;
+  announcedBytes = 0;
 
   constructor(options: ClientStreamsOptions<Head>) {
     super(options);
@@ -69,6 +70,14 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   /** The maximum number of open streams that the peer has set; Infinity if it has set none. */
   get maxConcurrentStreams(): number {
     return this.#maxConcurrentStreams;
+  }
+
+  /**
+   * Whether little is left of the window of the connection, or will be once the uploads in progress have come. Peers
+   * may keep up to half of it.
+   */
+  get isCrowded(): boolean {
+    return this.sendWindowBytes - this.waitingBytes - this.announcedBytes < this.largestWindowBytes / 4;
   }
 
   /** Sends the request when the peer accepts it. */

@@ -69,6 +69,11 @@ export class Http2ClientConnection implements Swept {
     return this.#connection.isAvailable;
   }
 
+  /** The largest window that the server has given to all uploads together. */
+  get largestWindowBytes(): number {
+    return this.#connection.largestWindowBytes;
+  }
+
   /** Whether an upload may have to wait until the server reads those of others. */
   get isCrowded(): boolean {
     return this.#connection.isCrowded;
