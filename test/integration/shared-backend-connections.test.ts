@@ -396,8 +396,9 @@ test("uploads that begin together do not wait for each other, and a server that 
   );
   await expect.poll(() => [...uploads.values()]).toEqual(responses.map(() => windowBytes));
   for (let second = 0; second < 20; second++) gateway.clock.advance(1_000);
-  for (const { socket, stream } of streams)
+  for (const { socket, stream } of streams) {
     socket.write(frame(frameType.headers, endHeaders | endStream, stream, okHead));
+  }
   expect((await Promise.all(responses)).map(({ status }) => status)).toEqual([200, 200, 200, 200]);
   expect((await first).status).toBe(200);
 });
