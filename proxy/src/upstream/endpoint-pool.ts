@@ -89,6 +89,8 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   #starting: PendingQueue | undefined;
   #tunnels: TunnelShare | undefined;
   #apartClients: ApartClients | undefined;
+  /** Connections that were opened after the endpoint has last ended one before it processed a request. */
+  #newer: Set<Connection> | undefined;
   #closing = false;
   /** A connection changes hands: it is given to no other pending call. */
   #isDisplacing = false;
@@ -238,7 +240,8 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     if (request.upgrade === undefined) this.#owner.load.inFlight++;
     else this.#ownTunnels.add(call, request.client);
     if (!isRepeated) this.#ownHealth.requests++;
-    const connection = this.#connectionFor(request);
+    const newer = isRepeated ? this.#newerConnectionFor(request) : undefined;
+    const connection = newer ?? this.#connectionFor(request);
     if (connection === undefined) this.#ownPending.join(call, request);
     else this.#dispatch(connection, request, call);
     return call;
@@ -333,6 +336,8 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     }
     call.connection = undefined;
     this.#starting?.leave(call);
+    // A connection that stays available has refused one request.
+    if (failure?.kind === "unprocessed" && !connection.isAvailable) this.#newer = new Set();
     // It accepts no streams, and other connections may. Its calls finish, and no other is sent on it.
     if (failure?.kind === "overloaded" && failure.isDisplaced !== true) this.onUnavailable(connection);
     connection.calls.delete(call);
@@ -440,6 +445,18 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     return body !== undefined && connection?.isCrowded === true ? this.#lessCrowded(connection, client) : connection;
   }
 
+  /**
+   * Returns a connection that was opened after the endpoint has ended one. A server that restarts ends all older ones,
+   * and which of them it has ended is not known until that is read.
+   */
+  #newerConnectionFor(request: UpstreamRequest): Connection | undefined {
+    const newer = this.#newer;
+    if (newer === undefined || this.#needsOwn(request)) return undefined;
+    const isUsable = (connection: Connection): boolean =>
+      newer.has(connection) && connection.isAvailable && connection.calls.size < this.#maxCalls;
+    return this.#free.findLast(isUsable) ?? this.#additionalConnection(request.client);
+  }
+
   #needsOwn({ client, path, fields }: UpstreamRequest): boolean {
     if (!this.#sharesConnections) return false;
     return !areOrdinary(fields, path) || this.#apartClients?.has(client, this.#options.clock.monotonicMs()) === true;
@@ -494,6 +511,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     if (!this.#options.sockets.take(this, client)) return undefined;
     const connection = createConnection(this.target, this.#options, this, this);
     (this.#connections ??= new Set()).add(connection);
+    this.#newer?.add(connection);
     return connection;
   }
 
@@ -527,6 +545,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     this.#removeFree(connection);
     const wasKept = this.#removeKeptOwn(connection);
     connection.close();
+    this.#newer?.delete(connection);
     if (this.#connections?.delete(connection) !== true && !wasKept) return;
     if (connection.calls.size > 0) this.#addLeaving(connection);
     else this.#options.sockets.release(this);
