@@ -336,7 +336,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     }
     call.connection = undefined;
     this.#starting?.leave(call);
-    // A connection that stays available has refused one request.
+    // A connection that stays available has rejected this request only.
     if (failure?.kind === "unprocessed" && !connection.isAvailable) this.#newer = new Set();
     // It accepts no streams, and other connections may. Its calls finish, and no other is sent on it.
     if (failure?.kind === "overloaded" && failure.isDisplaced !== true) this.onUnavailable(connection);
