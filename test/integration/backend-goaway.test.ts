@@ -2,7 +2,7 @@
  * HTTP/2 endpoints that send GOAWAY or REFUSED_STREAM: accepted streams are finished, all others are sent elsewhere,
  * once.
  */
-import { constants, createServer, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
+import { constants, createServer, type ServerHttp2Session, type ServerHttp2Stream, type Settings } from "node:http2";
 import type { AddressInfo, Socket } from "node:net";
 import { AddressGuard, unrestricted } from "@gatewayproxy/runtime/address-rules";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
@@ -23,11 +23,11 @@ interface Arrival {
 }
 
 /** @param onArrival may respond, reset the stream, or send GOAWAY. */
-async function startEndpoint(onArrival: (arrival: Arrival) => void) {
+async function startEndpoint(onArrival: (arrival: Arrival) => void, settings: Settings = {}) {
   const arrivals: Arrival[] = [];
   const sessions: ServerHttp2Session[] = [];
   const sockets: Socket[] = [];
-  const server = createServer();
+  const server = createServer({ settings });
   server.on("connection", (socket) => sockets.push(socket));
   server.on("session", (session) => {
     sessions.push(session);
@@ -134,6 +134,29 @@ test("a stream that it has accepted is finished, even if the next connection get
   for (const arrival of arrivals) if (arrival.path === "/first") respond(arrival);
   expect((await first).status).toBe(200);
   expect(paths()).toEqual(["/other", "/first", "/second", "/second", "/other"]);
+});
+
+/** As at a restart: the gateway has read the end of one connection, and not yet those of the others. */
+test("a stream that it has not accepted is sent on a new connection, since it may end all that it has", async () => {
+  const old = 5;
+  const { gateway, arrivals } = await startEndpoint(
+    (arrival) => {
+      if (arrival.path !== "/last") return;
+      if (arrival.connection < old) sendGoaway(arrival, 1);
+      else respond(arrival);
+    },
+    { maxConcurrentStreams: 1 },
+  );
+  const held: Promise<Response>[] = [];
+  for (let count = 1; count <= old; count++) {
+    held.push(post(`${gateway.url()}/held`));
+    await expect.poll(() => arrivals.length).toBe(count);
+  }
+  for (const arrival of arrivals) respond(arrival);
+  expect((await Promise.all(held)).map(({ status }) => status)).toEqual(held.map(() => 200));
+  expect(arrivals.map(({ connection }) => connection)).toEqual([0, 1, 2, 3, 4]);
+  expect((await post(`${gateway.url()}/last`)).status).toBe(200);
+  expect(arrivals.at(-1)?.connection).toBe(old);
 });
 
 test("a shutdown of the proxy ends the attempts on both connections", async () => {

@@ -4,7 +4,7 @@
  */
 import { once } from "node:events";
 import { get, request } from "node:http";
-import { createServer, type ServerHttp2Stream } from "node:http2";
+import { createServer, type ServerHttp2Stream, type Settings } from "node:http2";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { HpackDecoder } from "../../http/src/http2/hpack/hpack-decoder.ts";
@@ -65,6 +65,61 @@ async function startShared() {
   return { gateway, ofType, send, waiting, connections: () => sockets.size };
 }
 
+/** A gateway, and its connections to an endpoint that responds to each request. */
+async function startResponding() {
+  const sockets = new Set<Socket>();
+  const port = await startRawHttp2Backend((frames, socket) => {
+    sockets.add(socket);
+    for (const { type, stream } of frames) {
+      if (type === frameType.headers) socket.write(frame(frameType.headers, endHeaders | endStream, stream, okHead));
+    }
+  });
+  const gateway = await serve(port);
+  return { gateway, sockets };
+}
+
+/** A gateway, and the numbers of connections and open streams of an endpoint. */
+async function startCounted(
+  onStream: (stream: ServerHttp2Stream, path: string | undefined) => void,
+  { settings = {}, ...options }: TestGatewayOptions & { readonly settings?: Settings } = {},
+) {
+  let connections = 0;
+  let streams = 0;
+  const server = createServer({ settings });
+  server.on("session", (session) => {
+    connections++;
+    session.on("error", () => undefined);
+  });
+  server.on("stream", (stream: ServerHttp2Stream, headers) => {
+    streams++;
+    stream.on("error", () => undefined).on("close", () => void streams--);
+    onStream(stream, headers[":path"]);
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  // A listening TCP server has such an address.
+  const gateway = await serve((server.address() as AddressInfo).port, options);
+  const send = (address: string, path: string, fields = ""): ProxiedClient =>
+    openFrom(gateway, address, `GET ${path} HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
+  /** Sends as many requests as make the connection take no more, while others are open, and cancels them. */
+  const cancelSome = async (address: string, open: number): Promise<void> => {
+    await expect.poll(() => streams).toBe(open);
+    const cancelled = Array.from({ length: 3 }, () => send(address, "/cancelled"));
+    await expect.poll(() => streams).toBe(open + cancelled.length);
+    for (const { socket } of cancelled) socket.destroy();
+    await expect.poll(() => streams).toBe(open);
+  };
+  return { gateway, send, cancelSome, connections: () => connections };
+}
+
+/** Two connections may take no more requests. */
+const fewLeaving = {
+  expectsProxyHeader: true,
+  upstream: { maxLeaving: 2, maxConnections: 10, maxRequests: 100, maxWaiting: 100, maxWaitMs: 5_000 },
+};
+
+const respondOk = (stream: ServerHttp2Stream): void => stream.respond({ ":status": 200 }, { endStream: true });
+
 test("frames of a response that its client has cancelled do not end the connection", async () => {
   const { gateway, ofType, send, waiting, connections } = await startShared();
   const cancelled = get(`${gateway.url()}/many`, (response) => void response.destroy()).on("error", () => undefined);
@@ -95,24 +150,19 @@ test("a response with a head that is too long ends its request only", async () =
 
 test("streams that one client holds do not keep others waiting, where an endpoint accepts few on a connection", async () => {
   const held: ServerHttp2Stream[] = [];
-  const server = createServer({ settings: { maxConcurrentStreams: 2 } });
-  server.on("session", (session) => session.on("error", () => undefined));
-  server.on("stream", (stream: ServerHttp2Stream, headers) => {
-    stream.on("error", () => undefined);
-    if (headers[":path"] === "/held") held.push(stream);
-    else stream.respond({ ":status": 200 }, { endStream: true });
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => void server.close());
-  // A listening TCP server has such an address.
-  const gateway = await serve((server.address() as AddressInfo).port);
+  const { gateway } = await startCounted(
+    (stream, path) => {
+      if (path === "/held") held.push(stream);
+      else respondOk(stream);
+    },
+    { settings: { maxConcurrentStreams: 2 } },
+  );
   for (let count = 1; count <= 4; count++) {
     get(`${gateway.url()}/held`).on("error", () => undefined);
     await expect.poll(() => held.length).toBe(count);
   }
   expect((await fetch(`${gateway.url()}/other`)).status).toBe(200);
-  for (const stream of held) stream.respond({ ":status": 200 }, { endStream: true });
+  held.forEach(respondOk);
 });
 
 test("an upload whose endpoint opens its windows often does not end the connection", async () => {
@@ -152,99 +202,47 @@ test("an upload whose endpoint opens its windows often does not end the connecti
 
 test("connections that take no more requests are bounded, and the client that holds most of them makes room", async () => {
   const held: ServerHttp2Stream[] = [];
-  let connections = 0;
-  let streams = 0;
-  const server = createServer();
-  server.on("session", (session) => {
-    connections++;
-    session.on("error", () => undefined);
-  });
-  server.on("stream", (stream: ServerHttp2Stream, headers) => {
-    streams++;
-    stream.on("error", () => undefined).on("close", () => void streams--);
-    if (headers[":path"] === "/held") held.push(stream);
-    else if (headers[":path"] === "/fast") stream.respond({ ":status": 200 }, { endStream: true });
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => void server.close());
-  const maxLeaving = 2;
-  // A listening TCP server has such an address.
-  const gateway = await serve((server.address() as AddressInfo).port, {
-    expectsProxyHeader: true,
-    upstream: { maxLeaving, maxConnections: 10, maxRequests: 100, maxWaiting: 100, maxWaitMs: 5_000 },
-  });
-  const send = (address: string, path: string) =>
-    openFrom(gateway, address, `GET /${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  const { gateway, send, cancelSome, connections } = await startCounted((stream, path) => {
+    if (path === "/held") held.push(stream);
+    else if (path === "/fast") respondOk(stream);
+  }, fewLeaving);
+  const { maxLeaving } = fewLeaving.upstream;
   const holding: ProxiedClient[] = [];
   for (let count = 1; count <= maxLeaving; count++) {
-    holding.push(send("10.0.0.1", "held"));
+    holding.push(send("10.0.0.1", "/held"));
     await expect.poll(() => held.length).toBe(count);
-    const cancelled = Array.from({ length: 3 }, () => send("10.0.0.1", "cancelled"));
-    await expect.poll(() => streams).toBe(count + cancelled.length);
-    for (const { socket } of cancelled) socket.destroy();
-    await expect.poll(() => streams).toBe(count);
+    await cancelSome("10.0.0.1", count);
   }
-  const waiting = send("10.0.0.1", "held");
+  const waiting = send("10.0.0.1", "/held");
   await expect.poll(() => gateway.dataPlane.endpoints().map(({ pending }) => pending)).toEqual([3]);
-  const other = send("10.0.0.2", "fast");
+  const other = send("10.0.0.2", "/fast");
   await expect.poll(() => other.text()).toContain("HTTP/1.1 200");
   await expect.poll(() => holding[1]?.text()).toContain("HTTP/1.1 503");
   expect(holding[0]?.text()).toBe("");
   // The connection that the other client has got has room.
   await expect.poll(() => held.length).toBe(maxLeaving + 1);
   expect(waiting.text()).toBe("");
-  expect(connections).toBe(maxLeaving + 1);
+  expect(connections()).toBe(maxLeaving + 1);
 });
 
 test("cancelled requests of one client do not make others wait for the long requests of many", async () => {
-  let connections = 0;
-  let streams = 0;
-  const server = createServer();
-  server.on("session", (session) => {
-    connections++;
-    session.on("error", () => undefined);
-  });
-  server.on("stream", (stream: ServerHttp2Stream, headers) => {
-    streams++;
-    stream.on("error", () => undefined).on("close", () => void streams--);
-    if (headers[":path"] === "/fast") stream.respond({ ":status": 200 }, { endStream: true });
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => void server.close());
-  const maxLeaving = 2;
-  // A listening TCP server has such an address.
-  const gateway = await serve((server.address() as AddressInfo).port, {
-    expectsProxyHeader: true,
-    upstream: { maxLeaving, maxConnections: 10, maxRequests: 100, maxWaiting: 100, maxWaitMs: 5_000 },
-  });
-  const send = (address: string, path: string) =>
-    openFrom(gateway, address, `GET /${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  const { send, cancelSome, connections } = await startCounted((stream, path) => {
+    if (path === "/fast") respondOk(stream);
+  }, fewLeaving);
+  const { maxLeaving } = fewLeaving.upstream;
   const long: ProxiedClient[] = [];
   for (let count = 1; count <= maxLeaving + 1; count++) {
-    long.push(send(`10.0.0.${count}`, "long"));
-    await expect.poll(() => streams).toBe(count);
-    const cancelled = Array.from({ length: 3 }, () => send("10.1.0.1", "cancelled"));
-    await expect.poll(() => streams).toBe(count + cancelled.length);
-    for (const { socket } of cancelled) socket.destroy();
-    await expect.poll(() => streams).toBe(count);
+    long.push(send(`10.0.0.${count}`, "/long"));
+    await cancelSome("10.1.0.1", count);
   }
-  const other = send("10.2.0.1", "fast");
+  const other = send("10.2.0.1", "/fast");
   await expect.poll(other.text).toContain("HTTP/1.1 200");
   expect(long.map(({ text }) => text())).toEqual(["", "", ""]);
-  expect(connections).toBe(maxLeaving + 2);
+  expect(connections()).toBe(maxLeaving + 2);
 });
 
 test("requests with connections of their own use one after the other", async () => {
-  const sockets = new Set<Socket>();
-  const port = await startRawHttp2Backend((frames, socket) => {
-    sockets.add(socket);
-    for (const { type, stream } of frames) {
-      if (type === frameType.headers) socket.write(frame(frameType.headers, endHeaders | endStream, stream, okHead));
-    }
-  });
-  const gateway = await serve(port);
+  const { gateway, sockets } = await startResponding();
   const send = async (value: string): Promise<void> => {
     expect((await fetch(gateway.url(), { headers: { x: value } })).status).toBe(200);
   };
@@ -256,14 +254,7 @@ test("requests with connections of their own use one after the other", async () 
 });
 
 test("a request with a value in UTF-8 needs no connection of its own", async () => {
-  const sockets = new Set<Socket>();
-  const port = await startRawHttp2Backend((frames, socket) => {
-    sockets.add(socket);
-    for (const { type, stream } of frames) {
-      if (type === frameType.headers) socket.write(frame(frameType.headers, endHeaders | endStream, stream, okHead));
-    }
-  });
-  const gateway = await serve(port);
+  const { gateway, sockets } = await startResponding();
   for (const value of ["a", Buffer.from("José").toString("latin1")]) {
     expect((await fetch(gateway.url(), { headers: { x: value } })).status).toBe(200);
   }
@@ -272,24 +263,15 @@ test("a request with a value in UTF-8 needs no connection of its own", async () 
 
 test("a request that waits for a connection of its own delays no others that wait", async () => {
   const held = new Map<string | undefined, ServerHttp2Stream>();
-  const server = createServer({ settings: { maxConcurrentStreams: 1 } });
-  server.on("session", (session) => session.on("error", () => undefined));
-  server.on("stream", (stream: ServerHttp2Stream, headers) => {
-    stream.on("error", () => undefined);
-    held.set(headers[":path"], stream);
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => void server.close());
-  // A listening TCP server has such an address.
-  const gateway = await serve((server.address() as AddressInfo).port, {
+  const { gateway, send: begin } = await startCounted((stream, path) => void held.set(path, stream), {
+    settings: { maxConcurrentStreams: 1 },
     expectsProxyHeader: true,
     upstream: { maxLeaving: 1, maxConnections: 1, maxRequests: 100, maxWaiting: 100, maxWaitMs: 5_000 },
   });
   const pending = (): number => gateway.dataPlane.endpoints().reduce((sum, each) => sum + each.pending, 0);
   const send = async (address: string, path: string, fields = ""): Promise<ProxiedClient> => {
     const before = pending();
-    const client = openFrom(gateway, address, `GET ${path} HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
+    const client = begin(address, path, fields);
     await expect.poll(pending).toBe(before + 1);
     return client;
   };

@@ -53,6 +53,26 @@ const missingFeatures: Readonly<Record<string, readonly string[]>> = {
   "v1.7": [],
 };
 
+/**
+ * A control plane with other definitions of the Gateway API, until the end of the test.
+ *
+ * @param folder of the definitions.
+ */
+async function startWith(folder: string) {
+  const plane = await startControlPlane();
+  onTestFinished(() => plane.stop());
+  await applyDefinitions((args) => plane.kubectl(args), [folder, join(deploy, "crds")]);
+  for (const namespace of [system, "tenant"]) await plane.kubectl(["create", "namespace", namespace]);
+  await plane.kubectl(["apply", "--server-side", "-f", join(deploy, "rbac")]);
+  const control = async () => {
+    const kubeconfig = await kubeconfigOf(plane, system, "gateway-proxy-controller");
+    const controller = await startController({ kubeconfig, namespace: system });
+    onTestFinished(() => controller.stop());
+    return controller;
+  };
+  return { plane, cluster: clusterOf(plane.kubeconfig), control };
+}
+
 const isTrue = (type: string) => expect.objectContaining({ type, status: "True" }) as unknown;
 
 describeCluster("with another bundle of the Gateway API", () => {
@@ -74,16 +94,9 @@ describeCluster("with another bundle of the Gateway API", () => {
     "%s: every object gets its status, and no write fails",
     { timeout: 120_000 },
     async (version, folder) => {
-      const plane = await startControlPlane();
-      onTestFinished(() => plane.stop());
-      const cluster = clusterOf(plane.kubeconfig);
-      await applyDefinitions((args) => plane.kubectl(args), [folder, join(deploy, "crds")]);
-      for (const namespace of [system, "tenant"]) await plane.kubectl(["create", "namespace", namespace]);
-      await plane.kubectl(["apply", "--server-side", "-f", join(deploy, "rbac")]);
+      const { cluster, control } = await startWith(folder);
       await cluster.apply(objects);
-      const kubeconfig = await kubeconfigOf(plane, system, "gateway-proxy-controller");
-      const controller = await startController({ kubeconfig, namespace: system });
-      onTestFinished(() => controller.stop());
+      const controller = await control();
       const { status } = await cluster.becomes("gatewayclass/gateway-proxy", "", {
         status: { conditions: expect.arrayContaining([isTrue("Accepted"), isTrue("SupportedVersion")]) as unknown },
       });
@@ -109,19 +122,11 @@ describeCluster("with another bundle of the Gateway API", () => {
   test("experimental: a listener whose clients must be authenticated by another server is not served without", {
     timeout: 120_000,
   }, async () => {
-    const plane = await startControlPlane();
-    onTestFinished(() => plane.stop());
-    const cluster = clusterOf(plane.kubeconfig);
-    const definitions = [gatewayApiCrds("experimental"), join(deploy, "crds")];
-    await applyDefinitions((args) => plane.kubectl(args), definitions);
-    for (const namespace of [system, "tenant"]) await plane.kubectl(["create", "namespace", namespace]);
-    await plane.kubectl(["apply", "--server-side", "-f", join(deploy, "rbac")]);
+    const { cluster, control } = await startWith(gatewayApiCrds("experimental"));
     const externalAuth = "{protocol: HTTP, http: {path: /auth}, backendRef: {name: auth, port: 80}}";
     const filters = `{requests: [{type: ExternalAuth, externalAuth: ${externalAuth}}]}`;
     await cluster.apply(objects.replace("protocol: HTTP}", `protocol: HTTP, filters: ${filters}}`));
-    const kubeconfig = await kubeconfigOf(plane, system, "gateway-proxy-controller");
-    const controller = await startController({ kubeconfig, namespace: system });
-    onTestFinished(() => controller.stop());
+    await control();
     const { status } = await cluster.becomes("gateway/web", "tenant", {
       status: { conditions: expect.arrayContaining([expect.objectContaining({ reason: "Invalid" })]) as unknown },
     });
@@ -131,18 +136,12 @@ describeCluster("with another bundle of the Gateway API", () => {
   test("a Gateway whose client certificates are dropped by an older bundle is not served without", {
     timeout: 180_000,
   }, async () => {
-    const plane = await startControlPlane();
-    onTestFinished(() => plane.stop());
-    const cluster = clusterOf(plane.kubeconfig);
     const folderOf = (minor: string) => [...bundles].find(([version]) => version.startsWith(minor))?.[1] ?? "";
-    await applyDefinitions((args) => plane.kubectl(args), [folderOf("v1.7"), join(deploy, "crds")]);
-    for (const namespace of [system, "tenant"]) await plane.kubectl(["create", "namespace", namespace]);
-    await plane.kubectl(["apply", "--server-side", "-f", join(deploy, "rbac")]);
+    const { plane, cluster, control } = await startWith(folderOf("v1.7"));
     const frontend =
       "tls: {frontend: {default: {validation: {caCertificateRefs: [{group: '', kind: ConfigMap, name: ca}]}}}}";
     const manifests = objects.replace("listeners:", `${frontend}, listeners:`);
     await cluster.apply(manifests);
-    const kubeconfig = await kubeconfigOf(plane, system, "gateway-proxy-controller");
     const apply = (minor: string) =>
       plane.kubectl(["apply", "--server-side", "--force-conflicts", "-f", folderOf(minor)]);
     // The admission policy of the bundle permits no older one, for a few seconds after it is deleted, too.
@@ -167,16 +166,14 @@ describeCluster("with another bundle of the Gateway API", () => {
         ]) as unknown,
       },
     };
-    const first = await startController({ kubeconfig, namespace: system });
-    onTestFinished(() => first.stop());
+    const first = await control();
     await cluster.becomes("gateway/web", "tenant", isRejected);
     await first.stop();
 
     // The status that was written does not hide it, and neither does the newer bundle.
     await apply("v1.7");
     await plane.kubectl(["annotate", "gateway/web", "--namespace", "tenant", "seen=true"]);
-    const second = await startController({ kubeconfig, namespace: system });
-    onTestFinished(() => second.stop());
+    await control();
     await cluster.becomes("gateway/web", "tenant", isRejected);
     await cluster.apply(manifests);
     await cluster.becomes("gateway/web", "tenant", {

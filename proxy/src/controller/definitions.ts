@@ -97,7 +97,7 @@ function isSupported(bundleVersion: string): boolean {
 
 /**
  * Returns what clients or backends are not protected by under these definitions, one sentence each. The API server
- * drops undeclared fields without an error, and the controller sees only of existing objects that they were set.
+ * drops undeclared fields without an error. Only the managed fields of objects that had them before still name them.
  */
 export function missingProtection(definitions: Definitions): readonly string[] {
   const tls = fieldsOf(fieldsOf(fieldsOf(definitions.get("Gateway")?.spec["properties"])["tls"])["properties"]);

@@ -35,8 +35,9 @@ const backendsPerStep = 16;
 /** Objects without a violation. An unchanged object is the same one in the next snapshot. */
 const soundBackends = new WeakSet<Backend>();
 const soundLimits = new WeakSet<LocalLimit | GlobalLimit>();
-/** The last routes of a listener that had no violation, by the first one. */
-const soundRouteLists = new WeakMap<Route, readonly Route[]>();
+const soundRouteLists = new WeakSet<readonly Route[]>();
+/** The last of these lists that began with a route. */
+const lastRouteLists = new WeakMap<Route, readonly Route[]>();
 /** Rules without another violation, with the keys of all backends to which they refer. */
 const soundRules = new WeakMap<Route["rules"], readonly BackendKey[]>();
 /** Pages of routes without a violation, with the keys of the backends of the snapshot. */
@@ -162,13 +163,14 @@ function assertListener({ key, protocol, tls, hostname, routes }: Listener): voi
   assertTls(key, tls);
   assert(hostname === undefined || hostname === hostname.toLowerCase(), key, "has a host name in upper case");
   const [first] = routes;
-  if (first === undefined) return;
-  const last = soundRouteLists.get(first);
+  if (first === undefined || soundRouteLists.has(routes)) return;
+  const last = lastRouteLists.get(first);
   // Most changes edit routes, and keep the keys.
   const hasSameKeys = last?.length === routes.length && routes.every((route, at) => route.key === last[at]?.key);
   const isUnique = hasSameKeys || new Set(routes.map((route) => route.key)).size === routes.length;
   assert(isUnique, key, "has a route twice");
-  soundRouteLists.set(first, routes);
+  soundRouteLists.add(routes);
+  lastRouteLists.set(first, routes);
 }
 
 function assertRule(rule: RouteRule, backends: ReadonlySet<string>): void {

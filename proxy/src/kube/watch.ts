@@ -38,7 +38,7 @@ export interface WatchOptions<T> {
   /** Converts an object; `before` is the converted previous version. */
   readonly read: (object: KubeObject, before: T | undefined) => T;
   /** Called for each object that is removed. */
-  readonly onRemoved?: (key: string, value: T) => void;
+  readonly onRemoved?: (value: T) => void;
   /** Called when the objects or the state may have changed. */
   readonly onChange: () => void;
   /** Called when the API server has sent all objects, or an event, also one without a change. */
@@ -606,7 +606,7 @@ class Reflector<T> implements ObjectWatch<T> {
   /** @returns whether the object was known. */
   #remove(key: string): boolean {
     const value = this.objects.get(key);
-    if (value !== undefined) this.#options.onRemoved?.(key, value);
+    if (value !== undefined) this.#options.onRemoved?.(value);
     this.objects.delete(key);
     this.#values = undefined;
     return this.#objects.delete(key);

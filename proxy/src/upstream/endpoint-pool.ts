@@ -17,7 +17,7 @@ import {
   type ConnectionTarget,
   type SessionStore,
 } from "./connection.ts";
-import { ApartClients } from "./apart-clients.ts";
+import { IsolatedClients } from "./isolated-clients.ts";
 import { ClientCalls } from "./client-calls.ts";
 import { callsToDisplace, displace, type Shares, sharesOf } from "./connection-shares.ts";
 import { createConnection } from "./create-connection.ts";
@@ -88,7 +88,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
    */
   #starting: PendingQueue | undefined;
   #tunnels: TunnelShare | undefined;
-  #apartClients: ApartClients | undefined;
+  #isolatedClients: IsolatedClients | undefined;
   /** Connections that were opened after the endpoint has last ended one before it processed a request. */
   #newer: Set<Connection> | undefined;
   #closing = false;
@@ -328,7 +328,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     const { connection } = call;
     if (failure?.isUpload !== undefined && connection !== undefined) {
       const nowMs = this.#options.clock.monotonicMs();
-      (this.#apartClients ??= new ApartClients()).failed(call, connection, failure, nowMs);
+      (this.#isolatedClients ??= new IsolatedClients()).failed(call, connection, failure, nowMs);
     }
     if (connection === undefined) {
       this.#leavePending(call);
@@ -452,14 +452,12 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   #newerConnectionFor(request: UpstreamRequest): Connection | undefined {
     const newer = this.#newer;
     if (newer === undefined || this.#needsOwn(request)) return undefined;
-    const isUsable = (connection: Connection): boolean =>
-      newer.has(connection) && connection.isAvailable && connection.calls.size < this.#maxCalls;
-    return this.#free.findLast(isUsable) ?? this.#additionalConnection(request.client);
+    return this.#freeWhere((connection) => newer.has(connection)) ?? this.#additionalConnection(request.client);
   }
 
   #needsOwn({ client, path, fields }: UpstreamRequest): boolean {
     if (!this.#sharesConnections) return false;
-    return !areOrdinary(fields, path) || this.#apartClients?.has(client, this.#options.clock.monotonicMs()) === true;
+    return !areOrdinary(fields, path) || this.#isolatedClients?.has(client, this.#options.clock.monotonicMs()) === true;
   }
 
   /** Returns a connection without a call, which the pool does not count as free. */
@@ -475,10 +473,15 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
 
   /** Returns a connection on which an upload does not wait for others; `crowded` if there can be no other. */
   #lessCrowded(crowded: Connection, client: string | undefined): Connection {
-    const other = this.#free.findLast(
-      (connection) => connection.isAvailable && !connection.isCrowded && connection.calls.size < this.#maxCalls,
-    );
+    const other = this.#freeWhere(({ isCrowded }) => !isCrowded);
     return other ?? this.#additionalConnection(client) ?? crowded;
+  }
+
+  /** Returns the last used of the connections with room for another call that suit. */
+  #freeWhere(suits: (connection: Connection) => boolean): Connection | undefined {
+    return this.#free.findLast(
+      (connection) => connection.isAvailable && connection.calls.size < this.#maxCalls && suits(connection),
+    );
   }
 
   get #sharesConnections(): boolean {

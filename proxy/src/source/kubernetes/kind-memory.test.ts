@@ -31,7 +31,7 @@ function reader(max: number) {
     remove: (namespace: string, name: string) => {
       const key = `${namespace}/${name}`;
       const removed = known.get(key);
-      if (removed !== undefined) memory.release(namespace, removed);
+      if (removed !== undefined) memory.release(removed);
       known.delete(key);
     },
   };
@@ -82,7 +82,7 @@ test.each([
   ["Gateway", { gatewayClassName: "c" }, { gatewayClassName: "c", listeners: [] }],
   ["ListenerSet", { parentRef: { name: "web" } }, { parentRef: { name: "web" }, listeners: [] }],
 ])("a %s without room keeps its parent, and serves nothing", (kind, parent, remains) => {
-  const memory = new KindMemory("others", 100);
+  const memory = new KindMemory("gateways", 100);
   const spec = { ...parent, listeners: [{ name: "http", port: 80, protocol: "HTTP" }] };
   const { apiVersion, metadata } = route("crowd", "first", 0);
   const { resource, rejected } = memory.read({ apiVersion, kind, metadata, spec }, undefined, (object, errors) =>
@@ -94,6 +94,6 @@ test.each([
 
 test("kinds whose absence would permit something have no bound", () => {
   const bounded = ["HTTPRoute", "TCPRoute", "Gateway", "ListenerSet"].map(boundOf);
-  expect(bounded).toEqual(["routes", "routes", "others", "others"]);
+  expect(bounded).toEqual(["routes", "routes", "gateways", "gateways"]);
   for (const kind of ["ProxyPolicy", "BackendTLSPolicy", "ReferenceGrant"]) expect(boundOf(kind)).toBeUndefined();
 });

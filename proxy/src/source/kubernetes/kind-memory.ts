@@ -18,7 +18,7 @@ export type BoundedKinds = keyof typeof bounds;
  */
 const bounds = {
   routes: { kinds: routeKinds as readonly string[], share: 1 / 8, words: ["routes", "an eighth"] },
-  others: {
+  gateways: {
     kinds: ["Gateway", "ListenerSet"] as readonly string[],
     share: 1 / 16,
     words: ["Gateways and ListenerSets", "a sixteenth"],
@@ -28,7 +28,7 @@ const bounds = {
 /** Returns the bound of a kind; undefined if it has none. */
 export function boundOf(kind: string): BoundedKinds | undefined {
   if (bounds.routes.kinds.includes(kind)) return "routes";
-  return bounds.others.kinds.includes(kind) ? "others" : undefined;
+  return bounds.gateways.kinds.includes(kind) ? "gateways" : undefined;
 }
 
 /** Of an object or a list, and of each of its fields or items. */
@@ -37,8 +37,14 @@ const fieldBytes = 16;
 /** Parents at which a route without room has a status. */
 const reportedParents = 4;
 
-/** The bytes of each version that is kept. */
-const sizes = new WeakMap<CachedResource, number>();
+/** What a version takes of the memory of its namespace. */
+interface Usage {
+  readonly namespace: string;
+  readonly bytes: number;
+}
+
+/** The usage of each version that is kept. */
+const usages = new WeakMap<CachedResource, Usage>();
 
 /** The objects of some kinds in all namespaces. */
 export class KindMemory {
@@ -64,20 +70,23 @@ export class KindMemory {
     parse: (object: KubeObject, errors: readonly FieldError[]) => CachedResource,
   ): CachedResource {
     const namespace = textOf(fieldsOf(object["metadata"])["namespace"]);
-    const usedByOthers = (this.#used.get(namespace) ?? 0) - sizeOf(before);
+    const bytesBefore = (before && usages.get(before)?.bytes) ?? 0;
+    const usedByOthers = (this.#used.get(namespace) ?? 0) - bytesBefore;
     const bytes = bytesOf(object["spec"]);
     const hasRoom = usedByOthers + bytes <= this.#max;
     const read = hasRoom ? parse(object, []) : parse(withParents(object), [this.#noRoom(namespace)]);
     // The last valid version may stay in force.
-    const size = hasRoom ? bytes : read.rejected?.inForce === "lastValidVersion" ? sizeOf(before) : 0;
-    sizes.set(read, size);
-    this.#set(namespace, usedByOthers + size);
+    const bytesWithoutRoom = read.rejected?.inForce === "lastValidVersion" ? bytesBefore : 0;
+    const usage = { namespace, bytes: hasRoom ? bytes : bytesWithoutRoom };
+    usages.set(read, usage);
+    this.#set(namespace, usedByOthers + usage.bytes);
     return read;
   }
 
   /** An object is not kept any more. */
-  release(namespace: string, removed: CachedResource): void {
-    this.#set(namespace, (this.#used.get(namespace) ?? 0) - sizeOf(removed));
+  release(removed: CachedResource): void {
+    const usage = usages.get(removed);
+    if (usage !== undefined) this.#set(usage.namespace, (this.#used.get(usage.namespace) ?? 0) - usage.bytes);
   }
 
   #noRoom(namespace: string): FieldError {
@@ -101,10 +110,6 @@ function withParents(object: KubeObject): KubeObject {
     ...{ parentRef, gatewayClassName },
   };
   return { ...object, spec };
-}
-
-function sizeOf(cached: CachedResource | undefined): number {
-  return (cached && sizes.get(cached)) ?? 0;
 }
 
 /** Returns about what a value takes once it is parsed. */

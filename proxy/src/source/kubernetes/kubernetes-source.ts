@@ -209,7 +209,7 @@ class Source implements KubernetesSource {
     const onFailure = (error: unknown, retryMs: number) =>
       options.log.error({ err: error, retryMs }, "cannot apply the configuration; the previous one stays in force");
     this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action: () => this.#rebuild(), onFailure });
-    this.#memories = { routes: new KindMemory("routes", options.maxRouteBytes), others: new KindMemory("others") };
+    this.#memories = { routes: new KindMemory("routes", options.maxRouteBytes), gateways: new KindMemory("gateways") };
     this.#recovery = new Recovery(options.clock, () => this.#changes.trigger());
     this.#whole = new Map(wholeKinds.map((kind) => [kind, this.#watch(kind, collectionPaths(kind))]));
   }
@@ -255,7 +255,7 @@ class Source implements KubernetesSource {
         const parse = () => read(object, dropped);
         return named === undefined ? parse() : named.memory.read(object, before, parse);
       },
-      ...(memory !== undefined && { onRemoved: (key, removed) => memory.release(namespaceOf(key), removed) }),
+      ...(memory !== undefined && { onRemoved: (removed) => memory.release(removed) }),
       onChange: () => this.#changes.trigger(this.#quietMsOf(kind)),
       onReceived: () => this.#recovery.received(),
       ...(named === undefined && {
@@ -497,11 +497,6 @@ function newShare(maxLength: number | undefined): NamespaceShare {
 /** Whether objects may exist that this process cannot read. */
 function isUnknown({ kind }: ResourceWatch["state"]): boolean {
   return kind === "forbidden" || kind === "unread";
-}
-
-/** @param key `namespace/name`. */
-function namespaceOf(key: string): string {
-  return key.slice(0, key.indexOf("/"));
 }
 
 function isUnread({ kind }: ResourceWatch["state"]): boolean {

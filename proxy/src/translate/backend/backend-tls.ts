@@ -12,8 +12,9 @@ import { codeOfNoAuthority, openAuthorityBudget, resolveAuthorities } from "../t
 import { noValidAuthority } from "../tls/credentials.ts";
 import { eachObjectInSteps, itself } from "../each-object.ts";
 import type { TranslationContext } from "../context.ts";
-import { nameKey, sortByAge } from "../index/object-names.ts";
-import { keepingEqual, memoised, sameList } from "@gatewayproxy/runtime/memoised";
+import { compareNames, nameKey, sortByAge } from "../index/object-names.ts";
+import { groupedBy } from "@gatewayproxy/runtime/lists";
+import { keepingEqual, memoised } from "@gatewayproxy/runtime/memoised";
 import { readConfigMap } from "../reference/resolution.ts";
 import { type Finding, findingOfReference, type Found } from "../status/finding.ts";
 import type { FindingOf } from "../status/findings-table.ts";
@@ -51,19 +52,10 @@ export interface ResolvedTlsPolicies {
   readonly tlsOf: (service: Service, port: string | undefined) => ServiceTls;
 }
 
-/** Returns the policies of each Service, oldest first: the same list for the same policies. */
-export const tlsPoliciesByService = memoised(
-  (policies: readonly TlsPolicyState[]): ReadonlyMap<string, readonly TlsPolicyState[]> => {
-    const byService = new Map<string, TlsPolicyState[]>();
-    for (const state of policies) {
-      for (const service of new Set(state.targets.map((target) => target.service))) {
-        const known = byService.get(service);
-        if (known === undefined) byService.set(service, [state]);
-        else known.push(state);
-      }
-    }
-    return new Map(byService.entries().map(([service, states]) => [service, sameList(states)]));
-  },
+/** Returns the states of the policies of each Service, by `namespace/name`: the same list for the same states. */
+export const tlsStatesByService = groupedBy<TlsPolicyState>(
+  ({ targets }) => [...new Set(targets.map(({ service }) => service))],
+  (a, b) => compareNames(a.policy, b.policy),
 );
 
 /** Services and rules with the TLS of an unchanged policy stay as they are. */

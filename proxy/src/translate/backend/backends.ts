@@ -8,7 +8,7 @@ import { isStreamRouteKind } from "@gatewayproxy/runtime/route-key";
 import type { BackendReference } from "../../api/http-route-filter.ts";
 import { proxyGroup } from "../../api/names.ts";
 import type { TranslationContext } from "../context.ts";
-import type { Steps } from "@gatewayproxy/runtime/steps";
+import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend } from "../../ir/snapshot.ts";
 import { attributing, eachObject, itself } from "../each-object.ts";
 import { nameKey, namesIn, sortByName } from "../index/object-names.ts";
@@ -16,11 +16,11 @@ import { hasSameItems, keepingEqual, memoised, memoisedWith, sameList } from "@g
 import type { AnyRoute } from "../../api/resource.ts";
 import { ampleBudget } from "../fair-share.ts";
 import type { ResourceIndex } from "../index/resource-index.ts";
-import { backendRefsOf } from "../reference/references.ts";
+import { backendRefsOf, crossesNamespaces } from "../reference/references.ts";
 import { type ReferringObject, referrerOf } from "../reference/reference-grants.ts";
 import { notPermitted } from "../reference/resolution.ts";
 import { type BackendState, resolveBackend } from "./backend-resource.ts";
-import { type ResolvedTlsPolicies, tlsPoliciesByService, type TlsPolicyState } from "./backend-tls.ts";
+import { type ResolvedTlsPolicies, type TlsPolicyState, tlsStatesByService } from "./backend-tls.ts";
 import { resolutionForGrpc } from "./grpc-backend.ts";
 import { hasProviders, resolveProviders } from "./provider-list.ts";
 import {
@@ -96,16 +96,19 @@ export class BackendReferences {
    * Returns values on which the resolutions of all references of some routes depend: while they are the same values, so
    * are the resolutions. Returns the same list for the same values.
    */
-  inputsOf(referents: readonly RouteReference[]): readonly unknown[] {
+  inputsOf(routes: readonly AnyRoute[]): readonly unknown[] {
     const { index, addressDenial } = this.#context;
     const { services, slices } = index;
-    const settings = [crossNamespaces(referents) ? index.isPermitted : undefined, addressDenial] as const;
+    const settings = [crossesNamespaces(routes) ? index.isPermitted : undefined, addressDenial] as const;
     const inputs = this.hasAmpleBudgets
-      ? inputsOfReferents(referents, services, slices, this.#states, this.#tlsPolicies, ...settings)
+      ? inputsOfReferents(routes, services, slices, this.#states, this.#tlsPolicies, ...settings)
       : undefined;
-    // A budget is a state, and the message of a reference to nothing may suggest a name.
-    const resolutions = () => [...referents.map(({ route, ref }) => inputOf(this.resolve(route, ref))), ...settings];
-    return keptInputs(referents, inputs ?? [...resolutions(), this.#tlsPolicies]);
+    return keptInputs(routes, inputs ?? [...this.#resolutions(routes), ...settings, this.#tlsPolicies]);
+  }
+
+  /** A budget is a state, and the message of a reference to nothing may suggest a name. */
+  #resolutions(routes: readonly AnyRoute[]): readonly unknown[] {
+    return routeReferences(routes).map(({ route, ref }) => inputOf(this.resolve(route, ref)));
   }
 
   /** Resolves a backendRef: of a rule, of a mirror, or of a policy. */
@@ -189,7 +192,7 @@ const keptInputs = keepingEqual<readonly unknown[]>(hasSameItems);
 /** Returns undefined if one of the referents does not exist. */
 const inputsOfReferents = memoisedWith(
   (
-    referents: readonly RouteReference[],
+    routes: readonly AnyRoute[],
     services: ResourceIndex["services"],
     slices: ResourceIndex["slices"],
     states: readonly BackendState[],
@@ -197,18 +200,17 @@ const inputsOfReferents = memoisedWith(
     ...settings: readonly unknown[]
   ): readonly unknown[] | undefined => {
     const inputs = [...settings];
-    for (const { ref, key } of referents) {
+    const tlsStates = runToEnd(tlsStatesByService(tlsPolicies));
+    for (const { ref, key } of routeReferences(routes)) {
       const referent = ref.kind === "Service" ? services.get(key) : statesByName(states).get(key);
       if (referent === undefined) return undefined;
-      inputs.push(referent, slices.get(key), tlsPoliciesByService(tlsPolicies).get(key));
+      inputs.push(referent, slices.get(key));
+      // Few Services have policies, and a page may have thousands of references.
+      const policies = tlsStates.get(key);
+      if (policies !== undefined) inputs.push(policies);
     }
     return inputs;
   },
-);
-
-/** Whether any of the references needs a grant. */
-const crossNamespaces = memoised((referents: readonly RouteReference[]): boolean =>
-  referents.some(({ route, ref: { namespace } }) => namespace !== undefined && namespace !== route.metadata.namespace),
 );
 
 const statesByName = memoised(

@@ -36,7 +36,13 @@ import { namespacesIn } from "../index/namespaces.ts";
 import { compareNames, nameKey } from "../index/object-names.ts";
 import { indexResources, prepareIndex } from "../index/resource-index.ts";
 import type { IsPermitted } from "../reference/reference-grants.ts";
-import { parentOf, permittedReferents, referencesOfPolicy, referencesOfRoute } from "../reference/references.ts";
+import {
+  crossesNamespaces,
+  parentOf,
+  permittedReferents,
+  referencesOfPolicy,
+  referencesOfRoute,
+} from "../reference/references.ts";
 
 /** The namespace and name of a Gateway. */
 export interface GatewayName {
@@ -257,11 +263,6 @@ const knownPages = memoised((_gateway: object) => ({
   keptUses: keepingEqual<Uses>(),
 }));
 
-/** Whether a route of a page refers to an object of another namespace, which needs a grant. */
-const crossesNamespaces = memoised((page: readonly AnyRoute[]): boolean =>
-  page.some((route) => referencesOfRoute(route).some(({ from, to }) => from.namespace !== to.namespace)),
-);
-
 /** In place of a Gateway that does not exist. */
 const nothing = {};
 
@@ -276,18 +277,12 @@ const knownAccepted = new WeakMap<
   { readonly version: AcceptedParents; readonly flags: readonly boolean[] }
 >();
 
-const keptFlags = keepingEqual<readonly boolean[]>(hasSameItems);
-
 /** Returns whether each reference of a page is accepted; the same list for the same flags. */
 function acceptedAmong(refs: readonly ParentRef[], version: AcceptedParents): readonly boolean[] {
   const known = knownAccepted.get(refs);
   const isKept = known !== undefined && version.isSameFor(refs, known.version);
-  const flags = isKept
-    ? known.flags
-    : keptFlags(
-        refs,
-        refs.map((ref) => version.has(ref)),
-      );
+  const current = isKept ? known.flags : refs.map((ref) => version.has(ref));
+  const flags = known !== undefined && hasSameItems(known.flags, current) ? known.flags : current;
   knownAccepted.set(refs, { version, flags });
   return flags;
 }

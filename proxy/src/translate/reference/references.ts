@@ -53,6 +53,13 @@ export const backendRefsOf = memoised(({ spec }: AnyRoute): readonly BackendRefe
   return rules.flatMap(refsOfRule);
 });
 
+/** Whether any of these routes refers to an object of another namespace, which needs a grant. */
+export const crossesNamespaces = memoised((routes: readonly AnyRoute[]): boolean =>
+  routes.some((route) =>
+    backendRefsOf(route).some(({ namespace = route.metadata.namespace }) => namespace !== route.metadata.namespace),
+  ),
+);
+
 /** Returns the references of a rule to backends, including those of mirrors; the same list for the same rule. */
 export const refsOfRule = memoised((rule: AnyRoute["spec"]["rules"][number]): readonly BackendReference[] => {
   // Rules of streams have no filters.

@@ -118,7 +118,7 @@ export function* resolveRoutes(
     const parents = yield* isKept
       ? knownParents.get(page, [...named, ...namespacesIn(page).map(labelsOf)], () => attachPage(page))
       : attachPage(page);
-    const rules = yield* knownRules.get(page, [references.inputsOf(routeReferences(page))], () => rulesOfPage(page));
+    const rules = yield* knownRules.get(page, [references.inputsOf(page)], () => rulesOfPage(page));
     return withoutConflicts(statesIn(page, parents, rules), kinds);
   });
   return { routes: nonEmpty(resolved.map(requestStates)), streams: nonEmpty(resolved.map(streamStates)), problems };

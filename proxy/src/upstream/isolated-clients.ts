@@ -6,12 +6,12 @@
 import type { Connection, ConnectionCall } from "./connection.ts";
 import type { UpstreamFailure } from "./failure.ts";
 
-const apartMs = 300_000;
+const isolationMs = 300_000;
 /** The one of the longest time ago is forgotten first. */
 const maxClients = 1_000;
 
 /** The clients of one endpoint. */
-export class ApartClients {
+export class IsolatedClients {
   /** By client, until when, on the monotonic clock; in the order of these times. */
   readonly #clients = new Map<string | undefined, number>();
   /** Connections that were ended so while several clients used them. */
@@ -25,13 +25,13 @@ export class ApartClients {
   failed(call: ConnectionCall, connection: Connection, { isUpload }: UpstreamFailure, nowMs: number): void {
     if (isUpload === undefined) return;
     const { client } = call;
-    // Where all requests come from one address, there are no others to keep apart.
+    // Where all requests come from one address, there are no others to protect.
     const isShared = connection.calls.values().some((other) => other.client !== client);
     if (isShared) this.#ended.add(connection);
     if (!isUpload) return;
     if (!this.#ended.has(connection) && !this.has(client, nowMs)) return;
     this.#clients.delete(client);
-    this.#clients.set(client, nowMs + apartMs);
+    this.#clients.set(client, nowMs + isolationMs);
     if (this.#clients.size <= maxClients) return;
     const [oldest] = this.#clients.keys();
     this.#clients.delete(oldest);
