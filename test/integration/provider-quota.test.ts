@@ -306,7 +306,7 @@ describe("a provider that fails", () => {
     await expect.poll(() => held.length).toBe(others.length);
     for (const respond of held) respond();
     expect(await Promise.all(others)).toEqual(["first", "first", "first"]);
-    // What others find out counts.
+    // The failures of another client count.
     firstOf(failover).behave(status(500));
     for (let sent = 0; sent < 5; sent++) await chatAs(failover, "192.0.2.5");
     const before = countOf(failover)[0];

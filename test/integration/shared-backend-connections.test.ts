@@ -454,7 +454,7 @@ test("requests that a server resets for what they are leave the connection of ot
   expect((await response).status).toBe(200);
 });
 
-/** As `ordinary-fields.ts` says. */
+/** Heads for which some servers end the connection (`ordinary-fields.ts`). */
 const attacks: readonly (readonly [string, string])[] = [
   ["long fields", `x: ${"a".repeat(9_000)}\r\n`],
   ["many fields", Array.from({ length: 101 }, (_, at) => `x${at}: a\r\n`).join("")],

@@ -4,7 +4,7 @@
  *
  * - a section of more than 8 KiB: Jetty; of more than 10 KiB Netty, 16 KiB Tomcat, and 32 KiB Kestrel
  * - more than 100 fields: Kestrel
- * - a value that is no UTF-8: Kestrel
+ * - a value that is not UTF-8: Kestrel
  */
 import { isUtf8 } from "node:buffer";
 import type { FieldList } from "../ports.ts";
@@ -15,7 +15,7 @@ const maxFields = 64;
 /** What a field counts in addition to its name and value (RFC 9113 §6.5.2). */
 const fieldBytes = 32;
 const ascii = /^[\t -~]*$/;
-/** Of any other bytes than controls. */
+/** Any bytes other than control characters. */
 const latin1 = /^[\t -~\x80-\xff]*$/;
 
 /** @param path as it is sent with the fields; empty for trailers. */

@@ -32,9 +32,9 @@ import { type PendingCall, PendingQueue } from "./pending-queue.ts";
 
 /** Default of `UpstreamSettings.maxLeaving`. */
 const maxLeaving = 1_024;
-/** The part of them that each client may have where no connection takes calls. */
+/** The part of `maxLeaving` that each client may have while no connection takes calls. */
 const leavingPart = 1 / 64;
-/** Connections of single calls that are kept for the next one, which needs no TLS handshake then. */
+/** Maximum idle connections for requests that need one of their own. To keep some saves TLS handshakes. */
 const maxKeptOwn = 64;
 
 /** The settings of the connections to one endpoint; all pools of a backend share them. */
@@ -78,7 +78,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   #leavingShares: Shares | undefined;
   /** The available connections. */
   readonly #free: Connection[] = [];
-  /** Connections of single calls between two of them, the last used one last. */
+  /** Idle connections for requests that need one of their own, the last used one last. */
   #keptOwn: Connection[] | undefined;
   /** Maximum number of concurrent calls of a connection, as far as the endpoint has said. */
   #maxCalls: number;
@@ -373,7 +373,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     else if (!connection.isFree && connection.calls.size < this.#maxCalls) this.#addFree(connection);
   }
 
-  /** Returns whether the connection was kept for a single call. */
+  /** Removes a connection from those for requests that need one of their own. Returns whether it was one of them. */
   #removeKeptOwn(connection: Connection): boolean {
     const at = this.#keptOwn?.indexOf(connection) ?? -1;
     if (at !== -1) this.#keptOwn?.splice(at, 1);
@@ -465,7 +465,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     return this.#keptOwn?.pop() ?? this.#newConnection(client);
   }
 
-  /** Whether a connection of a single call that has ended waits for the next one. */
+  /** Whether a connection is kept for the next request that needs one of its own. */
   #mayKeepOwn({ isAvailable }: Connection): boolean {
     // One that was discarded is not available.
     return isAvailable && !this.#closing && (this.#keptOwn?.length ?? 0) < maxKeptOwn;
@@ -477,10 +477,10 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     return other ?? this.#additionalConnection(client) ?? crowded;
   }
 
-  /** Returns the last used of the connections with room for another call that suit. */
-  #freeWhere(suits: (connection: Connection) => boolean): Connection | undefined {
+  /** Returns a connection with room for another call that meets a condition. */
+  #freeWhere(isSuitable: (connection: Connection) => boolean): Connection | undefined {
     return this.#free.findLast(
-      (connection) => connection.isAvailable && connection.calls.size < this.#maxCalls && suits(connection),
+      (connection) => connection.isAvailable && connection.calls.size < this.#maxCalls && isSuitable(connection),
     );
   }
 

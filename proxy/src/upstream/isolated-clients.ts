@@ -7,7 +7,7 @@ import type { Connection, ConnectionCall } from "./connection.ts";
 import type { UpstreamFailure } from "./failure.ts";
 
 const isolationMs = 300_000;
-/** The one of the longest time ago is forgotten first. */
+/** Beyond it, the client that was isolated first is removed. */
 const maxClients = 1_000;
 
 /** The clients of one endpoint. */

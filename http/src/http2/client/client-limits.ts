@@ -47,7 +47,7 @@ export const defaultHttp2ClientLimits: ClientLimits = {
   maxHeaderListBytes: 65_536,
   // Only empty frames count, because an event stream consists of small ones.
   smallFrameBytes: 1,
-  // What the servers accept that accept the fewest: Tomcat, hyper and Netty.
+  // The strictest servers accept these: Tomcat the first ones, hyper the burst, and Netty the rate.
   resets: { first: 3, burst: 16, perSecond: 1 },
   pingTimeoutMs: 20_000,
 };

@@ -147,7 +147,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
     };
     const uploads = this.#unreadUploads.sweep(window, this.table.all());
     for (const upload of uploads) {
-      // Not later: the peer gives the window back for it.
+      // This reset is not delayed: it makes the peer open the window.
       this.writer.rstStream(upload.id, ErrorCode.Cancel);
       upload.notRead("the server does not read the request, and others wait");
     }

@@ -1,7 +1,7 @@
 /**
- * The resets of one connection, as its budget permits them. Further ones wait until the other requests of the
- * connection have ended, with which it is closed, or until the budget permits them. After half a minute they are sent
- * nevertheless, a few in each second, so that a server does not work for long on what its client has cancelled.
+ * Sends the resets of one connection within its budget. Further ones wait for the budget, or until all other requests
+ * have ended and the connection is closed. One that has waited for half a minute is sent beyond the budget, a few in
+ * each second, so that a server does not work for long on requests that were cancelled.
  */
 import type { ErrorCode } from "../frame.ts";
 import type { FrameWriter } from "../frame-writer.ts";
@@ -12,11 +12,11 @@ const overduePerSweep = 2;
 
 interface DelayedReset {
   readonly code: ErrorCode;
-  /** The sweep at which it is overdue. */
+  /** The sweep at which it is sent beyond the budget. */
   readonly untilSweep: number;
 }
 
-/** The resets that wait, by stream. */
+/** Delays resets beyond the budget. */
 export class DelayedResets {
   readonly #writer: Pick<FrameWriter, "rstStream">;
   readonly #budget: ResetBudget | undefined;

@@ -1,21 +1,21 @@
 /**
  * Bounds the resets of streams on a connection, by both sides, since servers end a connection with many resets, and all
- * requests on it: hyper at 20 at once, Netty at 200 in 30 s, Tomcat at 4 more than the responses make up for.
+ * requests on it: hyper at 20 at once, Netty at 200 in 30 s, Tomcat at 4 more than its responses offset.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { FloodLimit } from "../flood-limit.ts";
 
 /** The maximum of resets on a connection. */
 export interface ResetLimits {
-  /** Before the first response. Each two responses permit a further one. */
+  /** Resets before the first response. Two responses permit one more. */
   readonly first: number;
-  /** At once, */
+  /** The most resets at once. */
   readonly burst: number;
-  /** and then in a second. */
+  /** Resets in each second after a burst. */
   readonly perSecond: number;
 }
 
-/** How many resets a response permits: to Tomcat, a reset costs more than a request and its response are worth. */
+/** Resets that a response permits. Tomcat counts more overhead for a reset than it subtracts for a response. */
 const permittedByResponse = 1 / 2;
 
 /** The resets of one connection. */
@@ -42,7 +42,7 @@ export class ResetBudget {
     return this.#overTime.tryCount();
   }
 
-  /** A response is complete. */
+  /** Called when a response is complete. */
   onResponse(): void {
     this.#permitted = Math.min(this.#burst, this.#permitted + permittedByResponse);
   }

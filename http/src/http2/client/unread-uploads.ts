@@ -6,9 +6,9 @@ import type { ClientStream } from "./client-stream.ts";
 
 /** How long others wait, in sweeps, without any window from the server. */
 const longestSweeps = 4;
-/** What a window that is given back makes up for, in sweeps: where it does not suffice, others soon wait again. */
+/** Sweeps by which a WINDOW_UPDATE shortens the wait. It may not suffice for all, and others soon wait again. */
 const sweepsPerOpening = 2;
-/** An upload that holds a smaller part of the window is not the cause: a connection has at most 100. */
+/** A connection has at most 100 uploads, so one that holds a smaller part of the window is not the cause. */
 const smallestPart = 1 / 128;
 
 /** The flow control of a connection, as a sweep finds it. */

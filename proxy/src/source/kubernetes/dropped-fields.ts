@@ -91,7 +91,7 @@ function leadsTo(path: readonly string[], managed: unknown): boolean {
   return path.reduce<unknown>((fields, name) => fieldsOf(fields)[`f:${name}`], managed) !== undefined;
 }
 
-/** Goes no deeper than the value. */
+/** Yields the paths of managed fields that a value does not have. Goes no deeper than the value. */
 function* droppedIn(managed: unknown, value: unknown, path: FieldPath, budget: Budget): Generator<FieldPath> {
   if (!isObject(managed)) return;
   if (Array.isArray(value)) {

@@ -31,8 +31,9 @@ export function boundOf(kind: string): BoundedKinds | undefined {
   return bounds.gateways.kinds.includes(kind) ? "gateways" : undefined;
 }
 
-/** Of an object or a list, and of each of its fields or items. */
+/** Estimated bytes of an object or a list, without its fields or items. */
 const objectBytes = 48;
+/** Estimated bytes of a field or an item, without its value. */
 const fieldBytes = 16;
 /** Parents at which a route without room has a status. */
 const reportedParents = 4;

@@ -32,7 +32,7 @@ export interface GatewayState {
   readonly isAccepted: boolean;
   /** False if it is beyond the share of its namespace: it has no listeners then. */
   readonly isValidated: boolean;
-  /** As backends see it. */
+  /** The Gateway as a client of backends. */
   readonly caller: Caller;
   /** Of the Gateway itself, without its listeners. */
   readonly findings: readonly FindingOf<"Gateway">[];
