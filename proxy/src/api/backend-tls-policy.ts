@@ -98,7 +98,10 @@ export type BackendTlsTargetRef = ValidPolicy["spec"]["targetRefs"][number];
 /** A parsed BackendTLSPolicy. */
 export interface BackendTlsPolicy extends Omit<ValidPolicy, "spec"> {
   readonly spec: Omit<ValidPolicy["spec"], "validation"> & {
-    /** Undefined for a rejected policy: how to verify the endpoints is unknown. */
+    /**
+     * Undefined for a rejected policy: how to verify the endpoints is unknown. Where its targets are unknown, too, it
+     * has none, and may apply to any Service of its namespace.
+     */
     readonly validation: BackendTlsValidation | undefined;
   };
 }
@@ -112,19 +115,23 @@ const readableRef = z.object({
 
 const readableRefs = z
   .array(z.unknown())
-  .transform((refs) => refs.flatMap((ref) => readableRef.safeParse(ref).data ?? []))
-  .refine((refs) => refs.length > 0);
+  .transform((refs) => refs.map((ref) => readableRef.safeParse(ref).data))
+  // A target that cannot be read may be any Service, as if no target could be read.
+  .transform((refs) => (refs.includes(undefined) ? [] : refs.filter((ref) => ref !== undefined)));
 
 /**
  * Reads the remains of a rejected policy: its targets. Without them, their endpoints would be called in plain text. A
  * target that is itself invalid counts as what it most likely means, if need be without its section. Undefined where
- * the policy has no name or no target.
+ * the policy has no name.
  */
 export const rejectedTlsPolicy = remainsReader(
   "BackendTLSPolicy",
   z.object({
     // Name and namespace identify the Services.
     metadata: readableMetadata,
-    spec: z.object({ targetRefs: readableRefs }).transform((spec) => ({ ...spec, validation: undefined, options: {} })),
+    spec: z
+      .object({ targetRefs: readableRefs.catch([]) })
+      .catch({ targetRefs: [] })
+      .transform((spec) => ({ ...spec, validation: undefined, options: {} })),
   }),
 );

@@ -516,7 +516,7 @@ export const proxyPolicySchema = strictResource({
 export interface ProxyPolicy extends Immutable<z.output<typeof proxyPolicySchema>> {
   /**
    * Set on a rejected policy without a valid version: its limits are unknown. Where no target could be read it has
-   * none, and may apply to any route of its namespace.
+   * none, and may apply to any target in its namespace.
    */
   readonly isRejected?: true;
   /**

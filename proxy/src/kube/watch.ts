@@ -35,8 +35,10 @@ export interface WatchOptions<T> {
   readonly selector?: { readonly labelSelector?: string; readonly fieldSelector?: string };
   /** A quota of requests and watches that several watches share; absent: unlimited. */
   readonly quota?: WatchQuota;
-  /** Converts an object; `before` is the converted previous version. */
-  readonly read: (object: KubeObject, before: T | undefined) => T;
+  /** Converts an object; `before` is the converted previous version. Undefined leaves the object out. */
+  readonly read: (object: KubeObject, before: T | undefined) => T | undefined;
+  /** Called before all objects are listed. */
+  readonly onList?: () => void;
   /** Called for each object that is removed. */
   readonly onRemoved?: (value: T) => void;
   /** Called when the objects or the state may have changed. */
@@ -82,6 +84,10 @@ export interface ObjectWatch<T> {
    * nor responded several times that it cannot. `onChange` is called when this ends.
    */
   readonly isOutOfDate: boolean;
+  /**
+   * Lists all objects again. Those are read that were left out, that have changed, and for which `isToBeRead` is true.
+   */
+  listAgain(isToBeRead: (value: T) => boolean): void;
   /** Stops the watch; `onChange` is not called afterwards. */
   close(): void;
 }
@@ -161,6 +167,10 @@ class Reflector<T> implements ObjectWatch<T> {
   #newest: string | undefined;
   /** Whether the last watch ended in another way than by the API server, so that another one may be there now. */
   #isInterrupted = false;
+  /** Set by `listAgain`. */
+  #isToBeListed = false;
+  /** Ends the watch, which can be resumed. */
+  #interruption = new AbortController();
   /** Whether lists have one page, since the continue token of the last one expired before its end. */
   #listsWhole = false;
   #pathIndex = 0;
@@ -186,6 +196,12 @@ class Reflector<T> implements ObjectWatch<T> {
   close(): void {
     this.#ended.abort();
     this.#quota?.leave();
+  }
+
+  listAgain(isToBeRead: (value: T) => boolean): void {
+    this.#readAll(isToBeRead);
+    this.#isToBeListed = true;
+    this.#interruption.abort();
   }
 
   async run(): Promise<void> {
@@ -215,7 +231,8 @@ class Reflector<T> implements ObjectWatch<T> {
     const path = this.#currentPath();
     this.#isUnreachable = false;
     try {
-      if (this.#version === undefined) {
+      if (this.#version === undefined || this.#isToBeListed) {
+        this.#isToBeListed = false;
         await (this.#quota === undefined ? this.#list(path) : this.#quota.withRequest(() => this.#list(path)));
       }
       const startMs = clock.monotonicMs();
@@ -399,6 +416,7 @@ class Reflector<T> implements ObjectWatch<T> {
   async #list(path: string): Promise<void> {
     const { connection, selector } = this.#options;
     const listed = new Set<string>();
+    this.#options.onList?.();
     let next: string | undefined;
     let version = "";
     do {
@@ -482,23 +500,26 @@ class Reflector<T> implements ObjectWatch<T> {
   }
 
   async #watch(path: string): Promise<void> {
+    // The list took a while.
+    if (this.#isToBeListed) return;
     const { clock } = this.#options;
-    const silence = new AbortController();
+    const interruption = new AbortController();
+    this.#interruption = interruption;
     let lastMs = clock.monotonicMs();
     const check = (): Timer => {
       const leftMs = lastMs + silentWatchMs - clock.monotonicMs();
       if (leftMs > 0) return clock.setTimer(leftMs, () => (timer = check()));
-      silence.abort();
+      this.#options.log.debug({ path, version: this.#version, silentWatchMs }, "watch is silent; a new one starts");
+      interruption.abort();
       return timer;
     };
     let timer = clock.setTimer(silentWatchMs, () => (timer = check()));
     const onEvent = (): void => void (lastMs = clock.monotonicMs());
     try {
-      await this.#follow(path, AbortSignal.any([this.#ended.signal, silence.signal]), onEvent);
+      await this.#follow(path, AbortSignal.any([this.#ended.signal, interruption.signal]), onEvent);
     } catch (error) {
-      if (!silence.signal.aborted || this.#ended.signal.aborted) throw error;
+      if (!interruption.signal.aborted || this.#ended.signal.aborted) throw error;
       this.#isInterrupted = true;
-      this.#options.log.debug({ path, version: this.#version, silentWatchMs }, "watch is silent; a new one starts");
     } finally {
       timer.cancel();
     }
@@ -551,9 +572,11 @@ class Reflector<T> implements ObjectWatch<T> {
     this.#readAll();
   }
 
-  /** Makes the next list read all objects again. */
-  #readAll(): void {
-    for (const [key, { value }] of this.#objects) this.#objects.set(key, { version: "", value });
+  /** Makes the next list read all objects again, or some. */
+  #readAll(isToBeRead: (value: T) => boolean = () => true): void {
+    for (const [key, { value }] of this.#objects) {
+      if (isToBeRead(value)) this.#objects.set(key, { version: "", value });
+    }
   }
 
   #handleEvent(event: unknown): void {
@@ -595,6 +618,7 @@ class Reflector<T> implements ObjectWatch<T> {
     // A list repeats known objects.
     if (before !== undefined && before.version === version && version !== "") return false;
     const value = this.#options.read(object, before?.value);
+    if (value === undefined) return this.#remove(key);
     this.#objects.set(key, { version, value });
     if (before !== undefined && before.value === value) return false;
     this.objects.set(key, value);

@@ -1,6 +1,7 @@
+import { getHeapStatistics } from "node:v8";
 import { expect, test } from "vitest";
 import { type CachedResource, cacheResource } from "./cached-resource.ts";
-import { boundOf, KindMemory } from "./kind-memory.ts";
+import { boundedGroups, isWaiting, KindMemory } from "./kind-memory.ts";
 
 /** Takes some 700 bytes for each match. */
 function route(namespace: string, name: string, matches: number) {
@@ -25,6 +26,7 @@ function reader(max: number) {
       const read = memory.read(route(namespace, name, matches), known.get(key), (object, errors) =>
         cacheResource(object, known.get(key), { keepsStatus: false, errors }),
       );
+      if (read === undefined) throw new Error("the route is left out");
       known.set(key, read);
       return read;
     },
@@ -37,7 +39,7 @@ function reader(max: number) {
   };
 }
 
-const max = 32_768;
+const max = 40_960;
 
 test("routes beyond the memory of their namespace are rejected, and take little of it", () => {
   const { read } = reader(max);
@@ -85,15 +87,79 @@ test.each([
   const memory = new KindMemory("gateways", 100);
   const spec = { ...parent, listeners: [{ name: "http", port: 80, protocol: "HTTP" }] };
   const { apiVersion, metadata } = route("crowd", "first", 0);
-  const { resource, rejected } = memory.read({ apiVersion, kind, metadata, spec }, undefined, (object, errors) =>
+  const read = memory.read({ apiVersion, kind, metadata, spec }, undefined, (object, errors) =>
     cacheResource(object, undefined, { keepsStatus: false, errors }),
   );
-  expect(rejected?.inForce).toBe("remains");
-  expect(resource).toMatchObject({ kind, spec: remains });
+  expect(read?.rejected?.inForce).toBe("remains");
+  expect(read?.resource).toMatchObject({ kind, spec: remains });
 });
 
-test("kinds whose absence would permit something have no bound", () => {
-  const bounded = ["HTTPRoute", "TCPRoute", "Gateway", "ListenerSet"].map(boundOf);
-  expect(bounded).toEqual(["routes", "routes", "gateways", "gateways"]);
-  for (const kind of ["ProxyPolicy", "BackendTLSPolicy", "ReferenceGrant"]) expect(boundOf(kind)).toBeUndefined();
+/** Reads new objects of one kind with these names. */
+function readAll(memory: KindMemory, kind: string, spec: object, names: readonly string[]) {
+  const group = kind === "ProxyPolicy" ? "gatewayproxy.dev/v1alpha1" : "gateway.networking.k8s.io/v1";
+  return names.map((name) => {
+    const metadata = { namespace: "crowd", name, uid: name };
+    return memory.read({ apiVersion: group, kind, metadata, spec }, undefined, (object, errors) =>
+      cacheResource(object, undefined, { keepsStatus: true, errors }),
+    );
+  });
+}
+
+const names = (count: number) => Array.from({ length: count }, (_, index) => `n${index}`);
+
+const target = (kind: string) => ({ targetRefs: [{ group: "gateway.networking.k8s.io", kind, name: "web" }] });
+const validation = { hostname: "a.test", wellKnownCACertificates: "System" };
+const policies = [
+  [
+    "ProxyPolicy",
+    "policies",
+    { ...target("Gateway"), traffic: { rateLimit: { local: [{ requests: 1, unit: "Hours" }] } } },
+  ],
+  ["BackendTLSPolicy", "tlsPolicies", { targetRefs: [{ group: "", kind: "Service", name: "web" }], validation }],
+] as const;
+
+test.each(policies)("of many ones of kind %s, the last that is kept has any target", (kind, group, spec) => {
+  const memory = new KindMemory(group, 30_000);
+  const all = readAll(memory, kind, spec, names(200));
+  const kept = all.filter((each) => each !== undefined);
+  expect(kept.length).toBeLessThan(100);
+  const waiting = kept.filter(isWaiting);
+  expect(waiting).toHaveLength(64);
+  const targets = waiting.map(
+    ({ resource }) => (resource as { spec: { targetRefs: readonly unknown[] } }).spec.targetRefs,
+  );
+  expect(targets.map(({ length }) => length)).toEqual([...Array.from({ length: 63 }, () => 1), 0]);
+  expect(JSON.stringify(waiting[62]?.rejected?.object)).toContain('"web"');
+});
+
+test.each(policies)(
+  "where many of kind %s wait, the next new one represents those that are left out",
+  (kind, group, spec) => {
+    const memory = new KindMemory(group, 30_000);
+    const isRepresenting = (each: CachedResource | undefined) =>
+      JSON.stringify(each?.resource ?? {}).includes('"targetRefs":[]');
+    const first = readAll(memory, kind, spec, names(200));
+    const before = first.find(isRepresenting);
+    if (before === undefined) throw new Error("none represents the others");
+    memory.release(before);
+    expect([memory.hasFreed, memory.takeFreed()]).toEqual([true, [kind]]);
+    expect(readAll(memory, kind, spec, ["late", "later"]).map(isRepresenting)).toEqual([true, false]);
+  },
+);
+
+test("only kinds of namespaces with objects without room are listed again", () => {
+  const memory = new KindMemory("routes", 10_000);
+  const spec = { parentRefs: [{ name: "web" }], rules: [{}] };
+  const [first] = readAll(memory, "HTTPRoute", spec, names(1));
+  if (first !== undefined) memory.release(first);
+  expect(memory.hasFreed).toBe(false);
+  const [second] = readAll(memory, "GRPCRoute", spec, names(3));
+  if (second !== undefined) memory.release(second);
+  expect([memory.hasFreed, memory.takeFreed(), memory.hasFreed]).toEqual([true, ["GRPCRoute"], false]);
+});
+
+test("all groups together leave half of the heap to what is computed of them", () => {
+  const heap = getHeapStatistics().heap_size_limit;
+  const shares = boundedGroups.map((group) => new KindMemory(group).maxBytes / heap);
+  expect(shares.reduce((sum, share) => sum + share)).toBeLessThanOrEqual(0.5);
 });

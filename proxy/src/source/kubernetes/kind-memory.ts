@@ -1,7 +1,10 @@
 /**
- * Bounds the memory of the routes of each namespace, and of its Gateways and ListenerSets. Every process reads those of
- * all namespaces, and anyone may write thousands with a megabyte each: without a bound, those of one tenant end the
- * controller and all proxies, at every start again.
+ * Bounds the memory of the objects of each namespace, by groups of kinds. Every process reads those of all namespaces,
+ * and anyone may write thousands with a megabyte each, or tens of thousands of small ones: without a bound, those of
+ * one tenant end the controller and all proxies, at every start again.
+ *
+ * The groups have bounds of their own, so that Backends, which a tenant may write, take no room from policies, which
+ * perhaps only an operator may write.
  */
 import { getHeapStatistics } from "node:v8";
 import { routeKinds } from "@gatewayproxy/runtime/route-key";
@@ -10,57 +13,103 @@ import { fieldsOf, type KubeObject, objectsOf, textOf } from "../../kube/object.
 import type { CachedResource } from "./cached-resource.ts";
 
 /** Kinds whose objects share a bound in each namespace. */
-export type BoundedKinds = keyof typeof bounds;
-
-/**
- * The part of the heap that they take at most, as they are read. What is computed of them takes up to three times as
- * much.
- */
-const bounds = {
-  routes: { kinds: routeKinds as readonly string[], share: 1 / 8, words: ["routes", "an eighth"] },
-  gateways: {
-    kinds: ["Gateway", "ListenerSet"] as readonly string[],
-    share: 1 / 16,
-    words: ["Gateways and ListenerSets", "a sixteenth"],
-  },
-} as const;
-
-/** Returns the bound of a kind; undefined if it has none. */
-export function boundOf(kind: string): BoundedKinds | undefined {
-  if (bounds.routes.kinds.includes(kind)) return "routes";
-  return bounds.gateways.kinds.includes(kind) ? "gateways" : undefined;
+interface Group {
+  readonly kinds: readonly string[];
+  /** The part of the heap that they may take, as they are read. What is computed of a large one takes as much again. */
+  readonly share: number;
+  /** What each takes beside its content, with what is computed of it; in bytes, as measured for small ones. */
+  readonly objectBytes: number;
+  readonly words: string;
 }
 
-/** Estimated bytes of an object or a list, without its fields or items. */
-const objectBytes = 48;
+const groups = {
+  routes: { kinds: routeKinds, share: 1 / 8, objectBytes: 4_096, words: "routes" },
+  gateways: {
+    ...{ kinds: ["Gateway", "ListenerSet"], share: 1 / 16, objectBytes: 8_192 },
+    words: "Gateways and ListenerSets",
+  },
+  backends: { kinds: ["Backend"], share: 1 / 16, objectBytes: 4_096, words: "Backends" },
+  policies: { kinds: ["ProxyPolicy"], share: 1 / 16, objectBytes: 4_096, words: "ProxyPolicies" },
+  tlsPolicies: { kinds: ["BackendTLSPolicy"], share: 1 / 32, objectBytes: 2_048, words: "BackendTLSPolicies" },
+  grants: { kinds: ["ReferenceGrant"], share: 1 / 32, objectBytes: 1_024, words: "ReferenceGrants" },
+  services: { kinds: ["Service"], share: 1 / 16, objectBytes: 1_024, words: "Services" },
+  endpointSlices: { kinds: ["EndpointSlice"], share: 1 / 16, objectBytes: 1_024, words: "EndpointSlices" },
+} as const satisfies Record<string, Group>;
+
+/** A group of kinds with a bound. */
+export type BoundedGroup = keyof typeof groups;
+
+/** All groups. */
+// Object.keys loses the literal types of the table above.
+export const boundedGroups = Object.keys(groups) as readonly BoundedGroup[];
+
+/** Returns the group of a kind; undefined if it has no bound. */
+export function groupOf(kind: string): BoundedGroup | undefined {
+  return boundedGroups.find((name) => (groups[name].kinds as readonly string[]).includes(kind));
+}
+
+/** New objects without room of one kind in one namespace that are kept, to say so in their status. */
+const maxWaiting = 64;
+/** Estimated bytes of a map or a list, without its fields or items. */
+const mapBytes = 48;
 /** Estimated bytes of a field or an item, without its value. */
 const fieldBytes = 16;
-/** Parents at which a route without room has a status. */
-const reportedParents = 4;
+/** Of an endpoint, which is kept as two texts. */
+const endpointBytes = 128;
+/** Parents and targets at which an object without room has a status. */
+const maxReferences = 16;
+const maxParents = 4;
 
 /** What a version takes of the memory of its namespace. */
 interface Usage {
+  readonly kind: string;
   readonly namespace: string;
   readonly bytes: number;
+  /**
+   * - `read`: it has room.
+   * - `waiting`: it has none, and is rejected.
+   * - `representing`: it has none either, and may have any target, as those have that are not kept.
+   */
+  readonly state: "read" | "waiting" | "representing";
 }
 
 /** The usage of each version that is kept. */
 const usages = new WeakMap<CachedResource, Usage>();
 
-/** The objects of some kinds in all namespaces. */
+/** Whether a version had no room when it was read. */
+export function isWaiting(version: CachedResource): boolean {
+  return isWithoutRoom(usages.get(version));
+}
+
+function isWithoutRoom(usage: Usage | undefined): boolean {
+  return usage !== undefined && usage.state !== "read";
+}
+
+/** The objects of a group of kinds in all namespaces. */
 export class KindMemory {
-  readonly #of: BoundedKinds;
+  readonly #group: Group;
+  /** Of the objects of a namespace. */
+  readonly maxBytes: number;
+  /** In bytes, by namespace. */
   readonly #used = new Map<string, number>();
-  readonly #max: number;
+  /** Objects without room that are kept. */
+  readonly #waiting = new CountedPlaces();
+  /** Those of them that represent others. */
+  readonly #representing = new CountedPlaces();
+  /** The namespaces with further ones, which are not kept, by kind. */
+  readonly #leftOut = new Map<string, Set<string>>();
+  /** Namespaces whose objects take less than they did, while others wait. */
+  readonly #freed = new Set<string>();
 
   /** @param max bytes of a namespace, for tests. */
-  constructor(of: BoundedKinds, max = Math.floor(getHeapStatistics().heap_size_limit * bounds[of].share)) {
-    this.#of = of;
-    this.#max = max;
+  constructor(of: BoundedGroup, max?: number) {
+    this.#group = groups[of];
+    this.maxBytes = max ?? Math.floor(getHeapStatistics().heap_size_limit * this.#group.share);
   }
 
   /**
-   * Returns an object as it is parsed, or rejected if its namespace has no room for it.
+   * Returns an object as it is parsed, or rejected if its namespace has no room for it. Returns undefined for a new
+   * object if many others without room are kept, of which one represents it.
    *
    * @param before the previous version, which this one replaces.
    * @param parse gets the errors with which the object is rejected.
@@ -69,55 +118,128 @@ export class KindMemory {
     object: KubeObject,
     before: CachedResource | undefined,
     parse: (object: KubeObject, errors: readonly FieldError[]) => CachedResource,
-  ): CachedResource {
+  ): CachedResource | undefined {
+    const kind = textOf(object["kind"]);
     const namespace = textOf(fieldsOf(object["metadata"])["namespace"]);
-    const bytesBefore = (before && usages.get(before)?.bytes) ?? 0;
-    const usedByOthers = (this.#used.get(namespace) ?? 0) - bytesBefore;
-    const bytes = bytesOf(object["spec"]);
-    const hasRoom = usedByOthers + bytes <= this.#max;
-    const read = hasRoom ? parse(object, []) : parse(withParents(object), [this.#noRoom(namespace)]);
+    const usageBefore = before && usages.get(before);
+    const bytes = this.#group.objectBytes + contentBytes(object);
+    const usedByOthers = (this.#used.get(namespace) ?? 0) - (usageBefore?.bytes ?? 0);
+    if (usedByOthers + bytes <= this.maxBytes) {
+      return this.#keep(parse(object, []), usageBefore, { kind, namespace, bytes, state: "read" });
+    }
+    const isAmongMany = before === undefined && this.#waiting.of(kind, namespace) >= maxWaiting - 1;
+    if (isAmongMany && this.#representing.of(kind, namespace) > 0) {
+      const namespaces = this.#leftOut.get(kind) ?? new Set();
+      this.#leftOut.set(kind, namespaces.add(namespace));
+      return undefined;
+    }
+    const represents = isAmongMany || usageBefore?.state === "representing";
+    const read = parse(withReferences(object, !represents), [this.#noRoom(namespace)]);
     // The last valid version may stay in force.
-    const bytesWithoutRoom = read.rejected?.inForce === "lastValidVersion" ? bytesBefore : 0;
-    const usage = { namespace, bytes: hasRoom ? bytes : bytesWithoutRoom };
-    usages.set(read, usage);
-    this.#set(namespace, usedByOthers + usage.bytes);
-    return read;
+    const keptBytes = read.rejected?.inForce === "lastValidVersion" ? (usageBefore?.bytes ?? 0) : 0;
+    const state = represents ? "representing" : "waiting";
+    return this.#keep(read, usageBefore, { kind, namespace, bytes: keptBytes, state });
   }
 
   /** An object is not kept any more. */
   release(removed: CachedResource): void {
     const usage = usages.get(removed);
-    if (usage !== undefined) this.#set(usage.namespace, (this.#used.get(usage.namespace) ?? 0) - usage.bytes);
+    if (usage !== undefined) this.#count(usage, undefined);
+  }
+
+  /** All objects of a kind are listed, which begins with none that is left out. */
+  beginList(kind: string): void {
+    this.#leftOut.delete(kind);
+  }
+
+  /** Whether there may be room now for objects that had none. */
+  get hasFreed(): boolean {
+    return this.#freed.size > 0;
+  }
+
+  /** Returns the kinds of objects for which there may be room now, which are to be listed again. */
+  takeFreed(): readonly string[] {
+    const freed = [...this.#freed];
+    this.#freed.clear();
+    return this.#group.kinds.filter((kind) => freed.some((namespace) => this.#waits(kind, namespace)));
+  }
+
+  #keep(read: CachedResource, before: Usage | undefined, usage: Usage): CachedResource {
+    usages.set(read, usage);
+    this.#count(before, usage);
+    return read;
+  }
+
+  #count(before: Usage | undefined, after: Usage | undefined): void {
+    const namespace = (after ?? before)?.namespace ?? "";
+    const change = (after?.bytes ?? 0) - (before?.bytes ?? 0);
+    const used = (this.#used.get(namespace) ?? 0) + change;
+    if (used > 0) this.#used.set(namespace, used);
+    else this.#used.delete(namespace);
+    for (const [usage, by] of [
+      [before, -1],
+      [after, 1],
+    ] as const) {
+      if (usage === undefined || usage.state === "read") continue;
+      this.#waiting.add(usage.kind, namespace, by);
+      if (usage.state === "representing") this.#representing.add(usage.kind, namespace, by);
+    }
+    const hasLeft = isWithoutRoom(before) && after === undefined;
+    if ((change < 0 || hasLeft) && this.#group.kinds.some((kind) => this.#waits(kind, namespace))) {
+      this.#freed.add(namespace);
+    }
+  }
+
+  #waits(kind: string, namespace: string): boolean {
+    return this.#waiting.of(kind, namespace) > 0 || this.#leftOut.get(kind)?.has(namespace) === true;
   }
 
   #noRoom(namespace: string): FieldError {
-    const mebibytes = (this.#max / 2 ** 20).toFixed(0);
-    const [objects, share] = bounds[this.#of].words;
-    const message = `is not read: the ${objects} of namespace ${namespace} take more than ${mebibytes} MiB of memory, ${share} of the heap; edit it once others are removed`;
+    const mebibytes = (this.maxBytes / 2 ** 20).toFixed(0);
+    const { words, share } = this.#group;
+    const bound = `${mebibytes} MiB of memory, 1/${1 / share} of the heap`;
+    const message = `is not read: the ${words} of namespace ${namespace} take more than ${bound}; it is read when others are removed`;
     return { path: [], message, isUnknownField: false };
   }
+}
 
-  #set(namespace: string, bytes: number): void {
-    if (bytes > 0) this.#used.set(namespace, bytes);
-    else this.#used.delete(namespace);
+/** Numbers of objects by kind and namespace. */
+class CountedPlaces {
+  readonly #counts = new Map<string, number>();
+
+  of(kind: string, namespace: string): number {
+    return this.#counts.get(`${kind} ${namespace}`) ?? 0;
+  }
+
+  add(kind: string, namespace: string, change: number): void {
+    const count = this.of(kind, namespace) + change;
+    if (count > 0) this.#counts.set(`${kind} ${namespace}`, count);
+    else this.#counts.delete(`${kind} ${namespace}`);
   }
 }
 
 /** Returns what the status of an object without room needs, and what is left of one without a valid version. */
-function withParents(object: KubeObject): KubeObject {
-  const { parentRefs, parentRef, gatewayClassName } = fieldsOf(object["spec"]);
+function withReferences(object: KubeObject, hasTargets: boolean): KubeObject {
+  const { parentRefs, targetRefs, parentRef, gatewayClassName } = fieldsOf(object["spec"]);
   const spec = {
-    ...(parentRefs !== undefined && { parentRefs: objectsOf(parentRefs).slice(0, reportedParents) }),
+    ...(parentRefs !== undefined && { parentRefs: objectsOf(parentRefs).slice(0, maxParents) }),
+    ...(targetRefs !== undefined && hasTargets && { targetRefs: objectsOf(targetRefs).slice(0, maxReferences) }),
+    // Its authentication is not read, and would be missing.
+    ...(object["kind"] === "ProxyPolicy" && { traffic: { authentication: {} } }),
     ...{ parentRef, gatewayClassName },
   };
   return { ...object, spec };
 }
 
-/** Returns about what a value takes once it is parsed. */
+/** Returns about what the content of an object takes once it is parsed. */
+function contentBytes({ kind, spec, endpoints }: KubeObject): number {
+  return kind === "EndpointSlice" ? objectsOf(endpoints).length * endpointBytes : bytesOf(spec);
+}
+
 function bytesOf(value: unknown): number {
-  if (typeof value === "string") return objectBytes / 2 + value.length;
+  if (typeof value === "string") return mapBytes / 2 + value.length;
   if (typeof value !== "object" || value === null) return 0;
-  let bytes = objectBytes;
+  let bytes = mapBytes;
   if (Array.isArray(value)) for (const item of value) bytes += fieldBytes + bytesOf(item);
   else for (const name in value) bytes += fieldBytes + bytesOf((value as KubeObject)[name]);
   return bytes;

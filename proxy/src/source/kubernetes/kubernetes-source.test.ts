@@ -84,16 +84,32 @@ describe("the first configuration", () => {
 test("a route that has no room in its namespace is rejected, and is read once another one is removed", async () => {
   const route = (name: string) =>
     object(`${gatewayGroup}/v1`, "HTTPRoute", name, { spec: { parentRefs: [{ name: "web" }], rules: [{}] } });
-  const routes = listing([route("a"), route("b")]);
-  const { send, publishedTimes } = await sourcing({ httproutes: routes }, { maxRouteBytes: 500 });
+  const [first, second, third] = [route("a"), route("b"), route("c")];
+  const { send, responses, clock, lists, publishedTimes } = await sourcing(
+    { httproutes: listing([first, second, third]) },
+    { maxKindBytes: 5_000 },
+  );
   const { resources, rejected, problems } = await publishedTimes(1);
   expect(namesOf(resources.HTTPRoute)).toEqual(["a"]);
-  expect(rejected).toMatchObject([{ object: { metadata: { name: "b" } }, inForce: "nothing" }]);
-  expect(problems.map(({ message }) => message)).toEqual([expect.stringContaining("is not read")]);
-  await send("httproutes", event("DELETED", route("a")), event("MODIFIED", route("b")));
-  const after = await publishedTimes(2);
-  expect(namesOf(after.resources.HTTPRoute)).toEqual(["b"]);
-  expect(after.rejected).toEqual([]);
+  expect(rejected).toMatchObject([
+    { object: { metadata: { name: "b" } }, inForce: "nothing" },
+    { object: { metadata: { name: "c" } }, inForce: "nothing" },
+  ]);
+  const notRead: unknown = expect.stringContaining("is not read");
+  expect(problems.map(({ message }) => message)).toEqual([notRead, notRead]);
+  const listed = () => lists.filter((each) => each === "httproutes").length;
+  responses["httproutes"] = listing([second, third], "1000");
+  await send("httproutes", event("DELETED", first));
+  const after = await publishedTimes(3);
+  expect([namesOf(after.resources.HTTPRoute), after.rejected.length, listed()]).toEqual([["b"], 1, 2]);
+  // The next list is half a minute later.
+  responses["httproutes"] = listing([third], "1002");
+  await send("httproutes", event("DELETED", { ...second, metadata: { ...second.metadata, resourceVersion: "1001" } }));
+  expect(namesOf((await publishedTimes(4)).resources.HTTPRoute)).toEqual([]);
+  expect(listed()).toBe(2);
+  clock.advance(30_000);
+  expect(namesOf((await publishedTimes(5)).resources.HTTPRoute)).toEqual(["c"]);
+  expect(listed()).toBe(3);
 });
 
 describe("changes", () => {

@@ -29,7 +29,7 @@ import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { coalesce, type Coalescer } from "../coalesce.ts";
 import { type CachedResource, cacheResource } from "./cached-resource.ts";
 import { droppedFields } from "./dropped-fields.ts";
-import { boundOf, type BoundedKinds, KindMemory } from "./kind-memory.ts";
+import { type BoundedGroup, boundedGroups, groupOf, isWaiting, KindMemory } from "./kind-memory.ts";
 import { isDenied, NamedMemory } from "./named-memory.ts";
 import { Recovery } from "./recovery.ts";
 import { isFaulty, listedObjects, resourcesIn, wholeSet } from "./listed-objects.ts";
@@ -69,8 +69,8 @@ export interface KubernetesSourceOptions {
   readonly keepsStatus: boolean;
   /** The maximum length of the Secrets and ConfigMaps of a namespace. Default: that of `NamedMemory`. */
   readonly maxNamedLength?: number;
-  /** The maximum memory of the routes of a namespace. Default: that of `KindMemory`. */
-  readonly maxRouteBytes?: number | undefined;
+  /** The maximum memory of each group of kinds of a namespace. Default: that of `KindMemory`. */
+  readonly maxKindBytes?: number | undefined;
   /**
    * Kinds whose objects restrict or protect what the others serve. Nothing is published before these have been listed,
    * also while this process may not read them. Default: none.
@@ -140,8 +140,8 @@ const endpointQuietMs = 5;
 const namedWaitMs = 3_000;
 
 /**
- * The minimum time between two reads of what had no room in a namespace. Each reads all objects of a selection again,
- * which may have tens of megabytes, and edits of the other objects can make room at any time.
+ * The minimum time between two reads of what had no room in a namespace. Each reads all objects of a selection or a
+ * kind again, which may have tens of megabytes, and edits of the other objects can make room at any time.
  */
 const reopenMs = 30_000;
 
@@ -185,7 +185,9 @@ class Source implements KubernetesSource {
   readonly #changes: Coalescer;
   readonly #whole: ReadonlyMap<WholeKind, ResourceWatch>;
   readonly #named = new Map<ResourceKey, NamedWatch>();
-  readonly #memories: Readonly<Record<BoundedKinds, KindMemory>>;
+  readonly #memories: ReadonlyMap<BoundedGroup, KindMemory>;
+  /** The last time at which kinds were listed again, since there was room. */
+  #listedAgainMs = Number.NEGATIVE_INFINITY;
   /** By namespace. */
   readonly #shares = new Map<string, NamespaceShare>();
   /** Watches that were closed to read their objects again. */
@@ -209,7 +211,8 @@ class Source implements KubernetesSource {
     const onFailure = (error: unknown, retryMs: number) =>
       options.log.error({ err: error, retryMs }, "cannot apply the configuration; the previous one stays in force");
     this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action: () => this.#rebuild(), onFailure });
-    this.#memories = { routes: new KindMemory("routes", options.maxRouteBytes), gateways: new KindMemory("gateways") };
+    const { maxKindBytes } = options;
+    this.#memories = new Map(boundedGroups.map((group) => [group, new KindMemory(group, maxKindBytes)]));
     this.#recovery = new Recovery(options.clock, () => this.#changes.trigger());
     this.#whole = new Map(wholeKinds.map((kind) => [kind, this.#watch(kind, collectionPaths(kind))]));
   }
@@ -235,8 +238,8 @@ class Source implements KubernetesSource {
     named?: { readonly selector: ObjectSelector } & NamespaceShare,
   ): ResourceWatch {
     const { connection, clock, random, log, keepsStatus } = this.#options;
-    const bound = boundOf(kind);
-    const memory = bound && this.#memories[bound];
+    const group = groupOf(kind);
+    const memory = group && this.#memories.get(group);
     return watchObjects({
       connection,
       clock,
@@ -255,7 +258,10 @@ class Source implements KubernetesSource {
         const parse = () => read(object, dropped);
         return named === undefined ? parse() : named.memory.read(object, before, parse);
       },
-      ...(memory !== undefined && { onRemoved: (removed) => memory.release(removed) }),
+      ...(memory !== undefined && {
+        onRemoved: (removed) => memory.release(removed),
+        onList: () => memory.beginList(kind),
+      }),
       onChange: () => this.#changes.trigger(this.#quietMsOf(kind)),
       onReceived: () => this.#recovery.received(),
       ...(named === undefined && {
@@ -286,7 +292,7 @@ class Source implements KubernetesSource {
       concerns = () => true,
     } = await runInSlices(this.#options.select(wholeSet(whole)));
     if (this.#hasEnded()) return;
-    this.#countMemory();
+    this.#useFreedMemory();
     this.#watchNamed(named, selections);
     const isCopyOld = isPartlyOld || outages !== this.#recovery.outages;
     if (this.#waitsForNamed() || this.#waitsForKinds(isCopyOld)) {
@@ -358,8 +364,33 @@ class Source implements KubernetesSource {
     this.#publish({ ...this.#published, resources: { ...resources, ReferenceGrant } });
   }
 
-  /** Closes watches of objects for which there was no room and is room now. They are opened again. */
-  #countMemory(): void {
+  /** Reads objects again for which there was no room and is room now, if need be later. */
+  #useFreedMemory(): void {
+    const waitMs = Math.min(this.#reopenNamed(), this.#listKindsAgain());
+    this.#roomTimer?.cancel();
+    if (Number.isFinite(waitMs)) {
+      this.#roomTimer = this.#options.clock.setTimer(waitMs, () => this.#changes.trigger());
+    }
+  }
+
+  /** Lists kinds again. Returns the time until that is permitted, in ms; infinity if it is not necessary. */
+  #listKindsAgain(): number {
+    const memories = [...this.#memories.values()].filter(({ hasFreed }) => hasFreed);
+    if (memories.length === 0) return Number.POSITIVE_INFINITY;
+    const now = this.#options.clock.monotonicMs();
+    const leftMs = this.#listedAgainMs + reopenMs - now;
+    if (leftMs > 0) return leftMs;
+    this.#listedAgainMs = now;
+    const kinds = new Set(memories.flatMap((memory) => memory.takeFreed()));
+    for (const [kind, watch] of this.#whole) if (kinds.has(kind)) watch.listAgain(isWaiting);
+    return Number.POSITIVE_INFINITY;
+  }
+
+  /**
+   * Closes watches of named objects, which are opened again. Returns the time until further ones may be closed, in ms;
+   * infinity if there are none.
+   */
+  #reopenNamed(): number {
     const now = this.#options.clock.monotonicMs();
     const byNamespace = Map.groupBy(this.#named, ([, { namespace }]) => namespace);
     let waitMs = Number.POSITIVE_INFINITY;
@@ -379,10 +410,7 @@ class Source implements KubernetesSource {
         this.#reopened.add(key);
       }
     }
-    this.#roomTimer?.cancel();
-    if (Number.isFinite(waitMs)) {
-      this.#roomTimer = this.#options.clock.setTimer(waitMs, () => this.#changes.trigger());
-    }
+    return waitMs;
   }
 
   #closeNamed(key: ResourceKey): void {

@@ -12,7 +12,7 @@ import { codeOfNoAuthority, openAuthorityBudget, resolveAuthorities } from "../t
 import { noValidAuthority } from "../tls/credentials.ts";
 import { eachObjectInSteps, itself } from "../each-object.ts";
 import type { TranslationContext } from "../context.ts";
-import { compareNames, nameKey, sortByAge } from "../index/object-names.ts";
+import { anyNameIn, compareNames, nameKey, sortByAge } from "../index/object-names.ts";
 import { groupedBy } from "@gatewayproxy/runtime/lists";
 import { keepingEqual, memoised } from "@gatewayproxy/runtime/memoised";
 import { readConfigMap } from "../reference/resolution.ts";
@@ -52,9 +52,13 @@ export interface ResolvedTlsPolicies {
   readonly tlsOf: (service: Service, port: string | undefined) => ServiceTls;
 }
 
-/** Returns the states of the policies of each Service, by `namespace/name`: the same list for the same states. */
+/**
+ * Returns the states of the policies of each Service, by `namespace/name`, and those of rejected ones without known
+ * targets by `anyNameIn`: the same list for the same states.
+ */
 export const tlsStatesByService = groupedBy<TlsPolicyState>(
-  ({ targets }) => [...new Set(targets.map(({ service }) => service))],
+  ({ policy, targets }) =>
+    targets.length === 0 ? [anyNameIn(policy.metadata.namespace)] : [...new Set(targets.map(({ service }) => service))],
   (a, b) => compareNames(a.policy, b.policy),
 );
 
@@ -83,6 +87,7 @@ export function* resolveTlsPolicies(context: TranslationContext): Steps<Resolved
     });
     const { value: tls, findings } = yield* resolveValidation(context, policy);
     const state = keptState(policy, { policy, targets, tls, findings });
+    if (targets.length === 0) taken.push(anyNameIn(policy.metadata.namespace));
     for (const place of taken) holders.set(place, state);
     return state;
   });
@@ -90,7 +95,10 @@ export function* resolveTlsPolicies(context: TranslationContext): Steps<Resolved
     policies,
     tlsOf(service, port) {
       if (holders.size === 0) return noTls;
-      const holder = holders.get(`${nameKey(service)}#${port ?? ""}`) ?? holders.get(nameKey(service));
+      const holder =
+        holders.get(`${nameKey(service)}#${port ?? ""}`) ??
+        holders.get(nameKey(service)) ??
+        holders.get(anyNameIn(service.metadata.namespace));
       if (holder === undefined) return noTls;
       if (holder.tls !== undefined) return { kind: "tls", tls: holder.tls };
       return { kind: "rejected", message: `BackendTLSPolicy ${nameKey(holder.policy)} is invalid` };

@@ -11,7 +11,7 @@ import type { TranslationContext } from "../context.ts";
 import { runToEnd, type Steps } from "@gatewayproxy/runtime/steps";
 import type { Backend } from "../../ir/snapshot.ts";
 import { attributing, eachObject, itself } from "../each-object.ts";
-import { nameKey, namesIn, sortByName } from "../index/object-names.ts";
+import { anyNameIn, nameKey, namesIn, sortByName } from "../index/object-names.ts";
 import { hasSameItems, keepingEqual, memoised, memoisedWith, sameList } from "@gatewayproxy/runtime/memoised";
 import type { AnyRoute } from "../../api/resource.ts";
 import { ampleBudget } from "../fair-share.ts";
@@ -201,13 +201,16 @@ const inputsOfReferents = memoisedWith(
   ): readonly unknown[] | undefined => {
     const inputs = [...settings];
     const tlsStates = runToEnd(tlsStatesByService(tlsPolicies));
-    for (const { ref, key } of routeReferences(routes)) {
+    for (const { route, ref, key } of routeReferences(routes)) {
       const referent = ref.kind === "Service" ? services.get(key) : statesByName(states).get(key);
       if (referent === undefined) return undefined;
       inputs.push(referent, slices.get(key));
+      if (tlsStates.size === 0) continue;
       // Few Services have policies, and a page may have thousands of references.
-      const policies = tlsStates.get(key);
-      if (policies !== undefined) inputs.push(policies);
+      for (const name of [key, anyNameIn(ref.namespace ?? route.metadata.namespace)]) {
+        const policies = tlsStates.get(name);
+        if (policies !== undefined) inputs.push(policies);
+      }
     }
     return inputs;
   },

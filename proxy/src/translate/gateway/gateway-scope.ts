@@ -33,7 +33,7 @@ import type { ListenerOwner, Reference } from "../reference/owner-references.ts"
 import { supportedKindsOf } from "../listener/listeners.ts";
 import type { AcceptedParents } from "./accepted-parents.ts";
 import { namespacesIn } from "../index/namespaces.ts";
-import { compareNames, nameKey } from "../index/object-names.ts";
+import { anyNameIn, compareNames, nameKey } from "../index/object-names.ts";
 import { indexResources, prepareIndex } from "../index/resource-index.ts";
 import type { IsPermitted } from "../reference/reference-grants.ts";
 import {
@@ -127,6 +127,7 @@ const ownServices = byNames(({ metadata }: Service) => [
 ]);
 const tlsPoliciesByService = byNames(({ metadata, spec }: BackendTlsPolicy) => [
   ...new Set(spec.targetRefs.map(({ name }) => `${metadata.namespace}/${name}`)),
+  ...(spec.targetRefs.length === 0 ? [anyNameIn(metadata.namespace)] : []),
 ]);
 const pagesOfRoutes = pagesBy<AnyRoute>(({ kind, metadata }) => routeKey(kind, metadata));
 
@@ -165,7 +166,7 @@ function* scopeIn(
   });
   const routes = joined(pages.map((page) => page.routes));
   const ofRoutes = namesIn(sameList(pages.map(({ uses }) => uses)));
-  const targets = new Set([`Gateway ${key}`]);
+  const targets = new Set([`Gateway ${key}`, anyTargetIn(namespace)]);
   for (const route of resources.ProxyPolicy.length === 0 ? [] : routes) {
     for (const target of targetsOfRoute(route)) targets.add(target);
   }
@@ -184,8 +185,7 @@ function* scopeIn(
     ListenerSet: sets,
     ...routesByKind(routes),
     ProxyPolicy: policies.map(({ policy }) => policy),
-    BackendTLSPolicy:
-      index.tlsPolicies.size === 0 ? [] : valuesOf(index.tlsPolicies, [...ofRoutes.services, ...otherServices]),
+    BackendTLSPolicy: tlsPoliciesOf([...ofRoutes.services, ...otherServices], index),
     Backend: withProviders(allBackends, backends),
     Service: sameList([...servicesNamed(ofRoutes.services, services), ...servicesNamed(otherServices, services)]),
     EndpointSlice: sameList([...slicesNamed(ofRoutes.services, slices), ...slicesNamed(otherServices, slices)]),
@@ -247,6 +247,13 @@ const namesIn = memoised(
     backends: new Set(all.flatMap(({ backends }) => backends)),
   }),
 );
+
+/** Returns the policies of these Services, and those that may have any Service of their namespaces as a target. */
+function tlsPoliciesOf(services: readonly string[], { tlsPolicies }: ScopeIndex): readonly BackendTlsPolicy[] {
+  if (tlsPolicies.size === 0) return [];
+  const namespaces = new Set(services.map((name) => name.slice(0, name.indexOf("/"))));
+  return valuesOf(tlsPolicies, [...services, ...Array.from(namespaces, anyNameIn)]);
+}
 
 /** The routes of a page, with their references to a Gateway and its ListenerSets. */
 interface ReferringRoutes {
@@ -326,7 +333,7 @@ function* scopeOfPage(
 /** The targets of policies that concern a route. */
 const targetsOfRoute = memoised((route: AnyRoute): readonly string[] => [
   `${route.kind} ${nameKey(route)}`,
-  anyRouteOf(route.metadata.namespace),
+  anyTargetIn(route.metadata.namespace),
 ]);
 
 /** Returns the referents, each as `namespace/name`. */
@@ -417,13 +424,13 @@ const withParents = memoisedWith(
         ({ ...route, spec: { ...route.spec, parentRefs } } as AnyRoute),
 );
 
-function anyRouteOf(namespace: string): string {
-  return `any route of ${namespace}`;
+function anyTargetIn(namespace: string): string {
+  return `any target in ${namespace}`;
 }
 
 function targetsOf({ spec, metadata }: ProxyPolicy): readonly string[] {
   // For a rejected policy without targets.
-  if (spec.targetRefs.length === 0) return [anyRouteOf(metadata.namespace)];
+  if (spec.targetRefs.length === 0) return [anyTargetIn(metadata.namespace)];
   return spec.targetRefs.map(({ kind, name }) => `${kind} ${metadata.namespace}/${name}`);
 }
 

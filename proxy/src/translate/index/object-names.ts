@@ -15,6 +15,11 @@ export interface Named {
 /** Returns `namespace/name`. */
 export const nameKey: (object: Named) => string = memoised(({ metadata }) => objectKey(metadata));
 
+/** Returns a key for all names of a namespace, which no object has. */
+export function anyNameIn(namespace: string): string {
+  return `${namespace}/`;
+}
+
 /** Returns a function that indexes objects of one kind by `namespace/name`. No two of a list have the same. */
 export function indexedByName<T extends Named>(): (objects: readonly T[]) => ReadonlyMap<string, T> {
   return derived<T, ReadonlyMap<string, T>>(

@@ -214,22 +214,23 @@ function buildStreamRoute(
   };
 }
 
-/** The limits of a route, of its listener, of its Gateway, and of every route of its namespace. */
+/** The limits of a route, of its listener, of its Gateway, and of the namespaces of both. */
 function sharedLimits(limits: AttachedLimits, route: AnyRoute, listener: ListenerState): readonly Limits[] {
   return [
     limits.at(listener.gateway, targetOf(route)),
     ...limitsOfAll(limits, listener),
-    limits.ofAnyRoute(route.metadata.namespace),
+    limits.ofNamespace(route.metadata.namespace),
   ];
 }
 
-/** The limits of all routes of a listener: its own, and those of its Gateway. */
+/** The limits of all routes of a listener: its own, those of its Gateway, and those of the namespace of the Gateway. */
 function limitsOfAll(limits: AttachedLimits, { gateway, owner, listener }: ListenerState): readonly Limits[] {
   const name = nameKey(gateway);
   return [
     // A listener of a ListenerSet may have the name of one of the Gateway.
     owner === gateway ? limits.at(gateway, targetKey("Gateway", name, listener.name)) : noLimits,
     limits.at(gateway, targetKey("Gateway", name)),
+    limits.ofNamespace(gateway.metadata.namespace),
   ];
 }
 
@@ -253,7 +254,7 @@ function routesIn(page: readonly AttachedRoute[], limits: AttachedLimits, rules:
     const { listener } = first.attachment;
     inputs.push(...limitsOfAll(limits, listener));
     const { namespaces, targets } = targetsIn(page);
-    for (const namespace of namespaces) inputs.push(limits.ofAnyRoute(namespace));
+    for (const namespace of namespaces) inputs.push(limits.ofNamespace(namespace));
     for (const target of targets) inputs.push(limits.at(listener.gateway, target));
   }
   return knownRoutes.get(page, inputs, function* () {

@@ -60,7 +60,7 @@ export class AttachedLimits {
   readonly #placeOf: (gateway: Gateway) => string;
   /** By place, then by target. */
   readonly #byTarget = new Map<string, Map<string, Limits>>();
-  readonly #ofAnyRoute = new Map<string, Limits>();
+  readonly #ofNamespaces = new Map<string, Limits>();
 
   /** @param placeOf names the process that serves a Gateway. */
   constructor(budget: LimitBudget, placeOf: (gateway: Gateway) => string) {
@@ -68,9 +68,9 @@ export class AttachedLimits {
     this.#placeOf = placeOf;
   }
 
-  /** Whether no target has limits, and no route is closed. */
+  /** Whether no target has limits, and no namespace is closed. */
   get isEmpty(): boolean {
-    return this.#byTarget.size === 0 && this.#ofAnyRoute.size === 0;
+    return this.#byTarget.size === 0 && this.#ofNamespaces.size === 0;
   }
 
   /** The limits of a target in the process that serves a Gateway. */
@@ -78,14 +78,14 @@ export class AttachedLimits {
     return this.#byTarget.get(this.#placeOf(gateway))?.get(target) ?? noLimits;
   }
 
-  /** The limits of every route of a namespace, since a policy with unknown targets may target any of them. */
-  ofAnyRoute(namespace: string): Limits {
-    return this.#ofAnyRoute.get(namespace) ?? noLimits;
+  /** The limits of every target of a namespace, since a policy with unknown targets may have any of them. */
+  ofNamespace(namespace: string): Limits {
+    return this.#ofNamespaces.get(namespace) ?? noLimits;
   }
 
-  closeAnyRoute(namespace: string, names: readonly string[]): void {
-    const before = this.ofAnyRoute(namespace);
-    this.#ofAnyRoute.set(namespace, { ...before, closedBy: withClosing(before.closedBy, names) });
+  closeNamespace(namespace: string, names: readonly string[]): void {
+    const before = this.ofNamespace(namespace);
+    this.#ofNamespaces.set(namespace, { ...before, closedBy: withClosing(before.closedBy, names) });
   }
 
   /**

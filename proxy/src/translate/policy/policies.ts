@@ -105,7 +105,7 @@ export function* attachPolicies(
     const demand = demandOf(authentication);
     const closedBy = isClosed(policy, refusedPolicies) ? [nameKey(policy)] : [];
     const closes = (refusedPolicies === "Closed" && isEnforced(policy)) || authentication !== undefined;
-    if (policy.spec.targetRefs.length === 0) limits.closeAnyRoute(namespace, closedBy);
+    if (policy.spec.targetRefs.length === 0) limits.closeNamespace(namespace, closedBy);
     const targets = policy.spec.targetRefs.map((targetRef, index): TargetState => {
       const name = `${namespace}/${targetRef.name}`;
       const target = targetKey(targetRef.kind, name, targetRef.sectionName);

@@ -30,9 +30,9 @@ export type Handler = (call: ApiCall) => void;
 
 /** Responds with these objects. */
 export const listing =
-  (items: readonly object[]): Handler =>
+  (items: readonly object[], resourceVersion = "1"): Handler =>
   (call) =>
-    call.respond(200, { kind: "List", metadata: { resourceVersion: "1" }, items });
+    call.respond(200, { kind: "List", metadata: { resourceVersion }, items });
 
 /**
  * A source over an API server on which every collection is empty, except where `handlers` has a response for its list.
@@ -40,7 +40,7 @@ export const listing =
  */
 export async function sourcing(
   handlers: Readonly<Record<string, Handler>> = {},
-  options: Partial<Pick<KubernetesSourceOptions, "maxNamedLength" | "maxRouteBytes" | "applied">> & {
+  options: Partial<Pick<KubernetesSourceOptions, "maxNamedLength" | "maxKindBytes" | "applied">> & {
     /** Whether a selection is in progress until the next call. */
     readonly isSelecting?: () => boolean;
   } = {},
