@@ -4,8 +4,10 @@
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { exportProblems } from "@gatewayproxy/runtime/export-problems";
 import { openSender } from "@gatewayproxy/runtime/open-sender";
+import { disableMaglev } from "@gatewayproxy/runtime/compilers";
 import { exitFailure, fail, failSettings, readCommandLine } from "@gatewayproxy/runtime/command-line";
 import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
+import { collectGarbage } from "@gatewayproxy/runtime/heap-sampling";
 import { handleSignals, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
@@ -79,6 +81,10 @@ async function run(settings: ProxySettings): Promise<void> {
     env: process.env,
     logs,
     clock: systemClock,
+    onReady() {
+      disableMaglev();
+      collectGarbage();
+    },
     onQuit: () => void stop({ by: "/quitquitquit" }),
   });
   if (!started.ok) {

@@ -3,6 +3,7 @@
  */
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { exitFailure, fail, readCommandLine } from "@gatewayproxy/runtime/command-line";
+import { disableMaglev } from "@gatewayproxy/runtime/compilers";
 import { handleSignals, Readiness, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { describeListenError } from "@gatewayproxy/runtime/listen-error";
 import { Logs } from "@gatewayproxy/runtime/log";
@@ -51,7 +52,10 @@ async function run(settings: ControllerSettings): Promise<void> {
     ...{ logs, clock: systemClock, random: Math.random, connection: new ClusterConnection(cluster.value) },
     ...{ namespace: settings.namespace, identity: settings.identity, defaults: proxyDefaults(settings) },
     onSynced() {
-      if (!readiness.isReady) log.info("ready");
+      if (!readiness.isReady) {
+        disableMaglev();
+        log.info("ready");
+      }
       readiness.meet("resources");
     },
     onLeading: (isLeader) => metrics.leading(isLeader),

@@ -79,6 +79,8 @@ export interface ProxyOptions {
   readonly logs: Logs;
   /** The clock of the process. */
   readonly clock: Clock;
+  /** Called when the first configuration is served. */
+  readonly onReady: () => void;
   /** Called when an operator requests the shutdown. */
   readonly onQuit: () => void;
 }
@@ -416,8 +418,9 @@ export class Proxy {
     if (openBinds === 0 || this.#hasServed) return;
     this.#hasServed = true;
     this.#readiness.meet("configuration");
-    const { logs, settings } = this.#options;
+    const { logs, settings, onReady } = this.#options;
     logs.logger("proxy::lifecycle").info({ configDir: settings.configDir, workers: settings.workers }, "ready");
+    onReady();
   }
 
   #onApplied(generation: number, validity: Validity): void {

@@ -8,7 +8,7 @@ import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import { exportProblems } from "@gatewayproxy/runtime/export-problems";
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { surviveRejections } from "@gatewayproxy/runtime/lifecycle";
-import { readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
+import { collectGarbage, readHeapSamples, startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 import { Logs } from "@gatewayproxy/runtime/log";
 import { LineLimit } from "@gatewayproxy/runtime/line-limit";
 import { BatchedDestination, type LogDestination, openStdout } from "@gatewayproxy/runtime/log-destination";
@@ -312,6 +312,7 @@ async function execute(command: Command): Promise<void> {
     case "apply": {
       parts.remove(command.removed);
       const failures = await dataPlane.apply(await runInSlices(parts.assemble(command.frame)));
+      if (generation === 0) collectGarbage();
       generation = command.frame.generation;
       send({ kind: "applied", id: command.id, failures });
       return;

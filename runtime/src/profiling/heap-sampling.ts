@@ -3,6 +3,7 @@
  * stack of an allocation only if it sampled the allocation. Collected objects are dropped from the samples.
  */
 import { Session } from "node:inspector";
+import { getHeapStatistics } from "node:v8";
 
 /** Average number of bytes between samples: one stack walk in every few dozen requests. */
 export const samplingInterval = 524_288;
@@ -21,13 +22,17 @@ export function startHeapSampling(): void {
   session.post("HeapProfiler.startSampling", { samplingInterval });
 }
 
+/** The size of a heap, in bytes, of which a collection takes longer than some 50 ms. */
+const largeHeapBytes = 64 * 1024 * 1024;
+
 /**
  * Collects the garbage of the calling thread and returns the free memory to the system, as soon as no JavaScript runs.
- * Takes some 30 ms. For the end of a start, which leaves more garbage than V8 returns before it allocates as much
- * again. Throws if sampling has not been started.
+ * Takes some 30 ms; does nothing where it would take much longer. For the end of a start, which leaves more garbage than
+ * V8 returns before it allocates as much again. Throws if sampling has not been started.
  */
 export function collectGarbage(): void {
   if (session === undefined) throw new Error(notStarted);
+  if (getHeapStatistics().used_heap_size > largeHeapBytes) return;
   session.post("HeapProfiler.collectGarbage");
 }
 
