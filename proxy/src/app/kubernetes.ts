@@ -1,7 +1,8 @@
 /** Kubernetes mode: the source of configuration is the cluster's resources, reduced to the served Gateway. */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logs } from "@gatewayproxy/runtime/log";
-import { ownPorts } from "@gatewayproxy/runtime/operator-server-settings";
+import { ownPorts, portsBeside } from "@gatewayproxy/runtime/operator-server-settings";
+import type { SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import type { Result } from "@gatewayproxy/runtime/problem";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { findCluster } from "../kube/cluster.ts";
@@ -32,6 +33,8 @@ export interface KubernetesOptions {
   readonly refusedPolicies: "Closed" | "Open";
   /** Ports of this process for operators, which no listener can use. */
   readonly ownPorts: readonly number[];
+  /** As the setting: special addresses that backends may have. No listener can use their ports if they are loopback. */
+  readonly allowedAddresses: readonly SocketAddress[];
   /** Called with each set of resources, including the first. Resolves when the set is applied; never rejects. */
   readonly publish: (sourced: SourcedResources) => Promise<unknown>;
 }
@@ -52,7 +55,10 @@ export interface OpenedKubernetes {
 /** Starts to watch the cluster. Fails if no cluster is configured. A cluster that cannot be reached is retried. */
 export async function openKubernetes(options: KubernetesOptions): Promise<Result<OpenedKubernetes>> {
   const { env, logs, clock, gateway, refusedPolicies, publish } = options;
-  const portsOfProcess = new Map(options.ownPorts.map((port) => [port, ownPorts.get(port) ?? "its operators"]));
+  const portsOfProcess = new Map([
+    ...portsBeside(options.allowedAddresses),
+    ...options.ownPorts.map((port) => [port, ownPorts.get(port) ?? "its operators"] as const),
+  ]);
   const found = await findCluster({ env });
   if (!found.ok) return found;
   const log = logs.logger("proxy::kubernetes");

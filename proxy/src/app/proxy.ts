@@ -389,6 +389,7 @@ export class Proxy {
       gateway: settings.gateway,
       refusedPolicies: settings.refusedPolicies,
       ownPorts: this.#operatorAddresses.map(({ port }) => port),
+      allowedAddresses: settings.allowBackendAddress ?? [],
     });
     if (!opened.ok) return opened.problems;
     this.#cluster = opened.value;

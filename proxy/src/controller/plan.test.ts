@@ -51,6 +51,27 @@ describe("a listener at a port of the proxy's own", () => {
     expect(portsOf(planned)).toEqual([80]);
   });
 
+  test.each([
+    ["127.0.0.1", 8_081, [8_081]],
+    ["::1", 8_081, [8_081]],
+    ["127.0.0.1", 15_081, [15_081, 15_082, 15_083, 15_084]],
+    // A metadata service is on another machine.
+    ["169.254.169.254", 8_081, []],
+  ])("nor at one of a program beside it, by the allowed address %s:%i", (host, port, taken) => {
+    const listeners = [8_081, 15_081, 15_082, 15_083, 15_084].map(
+      (each) => `{name: l${each}, port: ${each}, protocol: HTTP}`,
+    );
+    const resources = resourcesOf(gatewayClass, gateway("web", { listeners: listeners.join(", ") }));
+    const settings = { ...defaults, allowedAddresses: [{ host, port }] };
+    const { statuses } = runToEnd(
+      planFor({ resources, rejected: [], unreadable: new Set(), crowded: new Set() }, settings, noCredentials),
+    );
+    const rejected = statuses.gateways[0]?.listeners.filter(({ conditions }) =>
+      conditions.some(({ reason }) => reason === "PortUnavailable"),
+    );
+    expect(rejected?.map(({ name }) => name)).toEqual(taken.map((each) => `l${each}`));
+  });
+
   test("is rejected in parameters", () => {
     const shape = `
 apiVersion: v1

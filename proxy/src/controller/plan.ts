@@ -4,6 +4,7 @@
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
+import { ownPorts, portsBeside } from "@gatewayproxy/runtime/operator-server-settings";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Gateway } from "../api/gateway.ts";
 import type { GatewayClass } from "../api/gateway-class.ts";
@@ -140,6 +141,7 @@ function* planOf(
     onlyStatuses: true,
     addressDenial: addressDenialOf(defaults),
     environment: clusterEnvironment({
+      reservedPorts: reservedPortsOf(defaults),
       validateParameters: (owner) => parametersError(owner, resources, defaults),
       limitedInfrastructure,
     }),
@@ -192,6 +194,12 @@ const addressDenialOf = memoised(({ allowedAddresses }: ProxyDefaults): AddressD
   const guard = new AddressGuard({ own: [], deniesSpecial: true, allowed: allowedAddresses });
   return (host, port) => guard.denialReasonOfHost(host, port);
 });
+
+/** Returns the ports that no listener of a proxy can use: its own, and those of the programs beside it. */
+const reservedPortsOf = memoised(
+  ({ allowedAddresses }: ProxyDefaults): ReadonlyMap<number, string> =>
+    new Map([...portsBeside(allowedAddresses), ...ownPorts]),
+);
 
 /**
  * Returns the reason why the parameters of a Gateway or class cannot be used, in one sentence; undefined if they can.

@@ -1,5 +1,6 @@
 /** Settings of the operator servers that every process has, and the ports that they use by default. */
-import { socketAddress } from "./setting-kinds.ts";
+import { specialKind } from "../net/ip-address.ts";
+import { type SocketAddress, socketAddress } from "./setting-kinds.ts";
 
 /** Default port of the admin server. */
 export const adminPort = 15_000;
@@ -14,6 +15,19 @@ export const ownPorts: ReadonlyMap<number, string> = new Map([
   [statsPort, "metrics"],
   [readinessPort, "readiness"],
 ]);
+
+/** The ports of the chart's rate limit service beside each proxy. Calls come to the first one. */
+const limitSidecarPorts = [15_081, 15_082, 15_083, 15_084] as const;
+
+/**
+ * Returns the ports of programs beside the process, with their use: those of the loopback addresses to which an
+ * operator allows connections. A listener that is opened first would take the port, and what is meant for the program.
+ */
+export function portsBeside(allowed: readonly SocketAddress[]): ReadonlyMap<number, string> {
+  const ports = allowed.flatMap(({ host, port }) => (specialKind(host) === "a loopback" ? [port] : []));
+  const all = ports.includes(limitSidecarPorts[0]) ? [...ports, ...limitSidecarPorts] : ports;
+  return new Map(all.map((port) => [port, "a program beside it"]));
+}
 
 /** Settings of the metrics server and the readiness server. */
 export const operatorServerSettings = {
