@@ -16,6 +16,7 @@ import { readVersion } from "@gatewayproxy/runtime/version";
 import { openPageServer, type Page } from "./app/page-server.ts";
 import { Controller } from "./controller/controller.ts";
 import { ControllerMetrics } from "./controller/metrics.ts";
+import { peersOf } from "./controller/provision/network-policy-peers.ts";
 import { type ControllerSettings, controllerSettings } from "./controller/settings.ts";
 import { findCluster } from "./kube/cluster.ts";
 import { ClusterConnection } from "./kube/connection.ts";
@@ -112,6 +113,7 @@ function proxyDefaults(settings: ControllerSettings) {
     serviceType: settings.proxyServiceType,
     clusterRole: settings.proxyClusterRole,
     hasNetworkPolicy: settings.proxyNetworkPolicy === "on",
+    metricsFrom: peersOf(settings.proxyMetricsFrom ?? [], settings.namespace),
     allowedAddresses: settings.proxyAllowBackendAddress ?? [],
     refusedPolicies: settings.proxyRefusedPolicies,
   };

@@ -71,6 +71,13 @@ describe("the chart", () => {
     });
   });
 
+  test("hands on which clients may read metrics, also those of the proxies", async () => {
+    const peers = '[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"monitoring"}}}]';
+    const rendered = await template("--set-json", `networkPolicy.metricsFrom=${peers}`);
+    expect(rendered).toContain(`{ name: PROXY_METRICS_FROM, value: ${JSON.stringify(peers)} }`);
+    expect(await template()).not.toContain("PROXY_METRICS_FROM");
+  });
+
   test("gives each proxy of the class a volume, with the parameters of the class over it", async () => {
     const own = "spec: {storageClassName: slow}";
     const rendered = await template(

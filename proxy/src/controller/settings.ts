@@ -4,6 +4,7 @@ import { operatorServerSettings } from "@gatewayproxy/runtime/operator-server-se
 import { integer, ipSocketAddresses, logFilter, oneOf, optional, text } from "@gatewayproxy/runtime/setting-kinds";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { controllerLogModules } from "./log-modules.ts";
+import { networkPolicyPeers } from "./provision/network-policy-peers.ts";
 
 /** The table of settings, by name. */
 export const controllerSettings = {
@@ -47,6 +48,13 @@ export const controllerSettings = {
     env: "PROXY_NETWORK_POLICY",
     default: "off",
     help: "Whether each Gateway gets a NetworkPolicy that allows connections only to its listeners, readiness and metrics.",
+  },
+  proxyMetricsFrom: {
+    kind: optional(networkPolicyPeers),
+    flag: "proxy-metrics-from",
+    env: "PROXY_METRICS_FROM",
+    defaultText: "all",
+    help: "Which clients may read the metrics of proxies, in their NetworkPolicies. A podSelector alone selects pods of the controller's namespace.",
   },
   proxyAllowBackendAddress: {
     kind: optional(ipSocketAddresses),

@@ -54,6 +54,7 @@ const defaults = {
   serviceType: "ClusterIP",
   clusterRole: "proxy",
   hasNetworkPolicy: true,
+  metricsFrom: [],
   allowedAddresses: [],
   refusedPolicies: "Closed",
 } as const;

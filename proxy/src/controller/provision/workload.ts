@@ -28,6 +28,8 @@ export interface ProxyDefaults {
   /** The ClusterRole that permits proxies to read all watched kinds except Secrets and ConfigMaps. */
   readonly clusterRole: string;
   readonly hasNetworkPolicy: boolean;
+  /** Peers of the NetworkPolicy that may read metrics; empty: all. */
+  readonly metricsFrom: readonly KubeObject[];
   /** Special addresses that backends may have: the proxy's setting `--allow-backend-address`. */
   readonly allowedAddresses: readonly SocketAddress[];
   /** The proxy's setting `--refused-policies`. */
@@ -331,18 +333,21 @@ function autoscalerFields({ defaults }: ManagedGateway, { kind, name }: OwnedObj
 }
 
 /**
- * Allows connections from everywhere to the listeners, metrics and readiness, and to no other port. The admin server is
- * on loopback.
+ * Allows connections from everywhere to the listeners and readiness, from everywhere or some peers to metrics, and to
+ * no other port. The admin server is on loopback.
  */
 function networkPolicy(managed: ManagedGateway): OwnedObject {
-  const { gateway, ports } = managed;
-  const operator = [statsPort, readinessPort].map((port) => ({ port, protocol: "TCP" }));
+  const { gateway, ports, defaults } = managed;
+  const { metricsFrom } = defaults;
+  const isMetricsOpen = metricsFrom.length === 0;
+  const operator = [...(isMetricsOpen ? [statsPort] : []), readinessPort].map((port) => ({ port, protocol: "TCP" }));
   const open = [...ports.map(({ port, protocol }) => ({ port, protocol })), ...operator];
+  const metrics = { ports: [{ port: statsPort, protocol: "TCP" }], from: metricsFrom };
   const fields = {
     spec: {
       podSelector: { matchLabels: selectorOf(gateway) },
       policyTypes: ["Ingress"],
-      ingress: [{ ports: open }],
+      ingress: [{ ports: open }, ...(isMetricsOpen ? [] : [metrics])],
     },
   };
   const name = workloadName(gateway);

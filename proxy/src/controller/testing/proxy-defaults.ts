@@ -8,6 +8,7 @@ export const proxyDefaults: ProxyDefaults = {
   serviceType: "ClusterIP",
   clusterRole: "gateway-proxy-proxy",
   hasNetworkPolicy: false,
+  metricsFrom: [],
   allowedAddresses: [],
   refusedPolicies: "Closed",
 };
