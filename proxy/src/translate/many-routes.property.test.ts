@@ -13,6 +13,7 @@ import { clusterEnvironment } from "./environment.ts";
 import { acceptedParents } from "./gateway/accepted-parents.ts";
 import { gatewayScope, gatewayScopes } from "./gateway/gateway-scope.ts";
 import { indexResources } from "./index/resource-index.ts";
+import { maxServedAttachments } from "./route/attachment-budget.ts";
 import { type Translation, translate, translateInSteps } from "./translate.ts";
 
 const namespaces = ["a", "b", "c"];
@@ -333,6 +334,44 @@ test.each<[string, (version: number) => object]>([
   expect(whole - again).toBeGreaterThan(3 * routes);
   // Conflicts are found from the start if listeners change, in a step for each route.
   expect(stepsWith(second) - again).toBeLessThan(kind === "ListenerSet" ? 1.2 * routes : 0.2 * routes);
+});
+
+test("routes of many Gateways, none of which has too many, are not resolved again", () => {
+  const parsed = (object: object): Resource => {
+    const result = parseResource(object);
+    if (result.kind !== "resource") throw new Error(JSON.stringify(result));
+    return result.resource;
+  };
+  const gateways = Array.from({ length: 3 }, (_, at) => `g${at}`);
+  const listeners = Array.from({ length: 64 }, (_, at) => ({ name: `l${at}`, port: 8000 + at, protocol: "HTTP" }));
+  const routeAt = (at: number, value: string) =>
+    parsed({
+      ...{ apiVersion: gateway, kind: "HTTPRoute", metadata: { namespace: "a", name: `r${at}` } },
+      spec: {
+        parentRefs: gateways.map((name) => ({ name })),
+        hostnames: [`r${at}.test`],
+        rules: [{ matches: [{ path: { value } }] }],
+      },
+    });
+  const owners = gateways.map((name) =>
+    parsed({
+      ...{ apiVersion: gateway, kind: "Gateway", metadata: { namespace: "a", name } },
+      spec: { gatewayClassName: "gateway-proxy", listeners },
+    }),
+  );
+  // More than one process could serve.
+  const all = Array.from({ length: 334 }, (_, at) => routeAt(at, "/"));
+  expect(all.length * gateways.length * listeners.length).toBeGreaterThan(maxServedAttachments);
+  const stepsWith = (last: Resource): number => {
+    const resources = resourceSet([...owners, ...all.slice(1), last]);
+    const steps = translateInSteps(resources, { onlyStatuses: true, environment: clusterEnvironment({}) });
+    let count = 0;
+    while (steps.next().done !== true) count++;
+    return count;
+  };
+  const whole = stepsWith(routeAt(0, "/"));
+  const again = stepsWith(routeAt(0, "/other"));
+  expect(again).toBeLessThan(whole / 4);
 });
 
 test("so is the translation of each change of a Service", () => {

@@ -113,12 +113,20 @@ export function parentsIn(
   });
 }
 
-/** Returns the number of comparisons of some routes with listeners. */
-export function comparisonsIn(routes: readonly AnyRoute[], { parents }: ResolvedGateways): number {
-  return namedParents(routes).reduce(
-    (sum, { kind, name, refs }) => sum + refs * (parents.get(kind)?.ours.get(name)?.length ?? 0),
-    0,
-  );
+/** Adds the numbers of comparisons of some routes with listeners, by the process that serves them. */
+export function countComparisons(
+  routes: readonly AnyRoute[],
+  { parents }: ResolvedGateways,
+  placeOf: TranslationContext["placeOf"],
+  counts: Map<string, number>,
+): void {
+  for (const { kind, name, refs } of namedParents(routes)) {
+    const listeners = parents.get(kind)?.ours.get(name);
+    const [first] = listeners ?? [];
+    if (listeners === undefined || first === undefined) continue;
+    const place = placeOf(first.gateway);
+    counts.set(place, (counts.get(place) ?? 0) + refs * listeners.length);
+  }
 }
 
 /** The parents of some routes, each with the number of parentRefs to it. */

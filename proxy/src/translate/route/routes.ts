@@ -6,7 +6,7 @@ import type { ResourceProblem } from "../../api/resource-problem.ts";
 import {
   type Attachment,
   attachRoute,
-  comparisonsIn,
+  countComparisons,
   missingParent,
   parentsIn,
   type ParentState,
@@ -135,12 +135,15 @@ function* attachmentBudget(
   gateways: ResolvedGateways,
 ): Steps<AttachmentBudget | undefined> {
   // A route is attached to listeners with which it is compared.
-  let comparisons = 0;
+  const comparisons = new Map<string, number>();
   for (const page of pages) {
-    comparisons += comparisonsIn(page, gateways);
+    countComparisons(page, gateways, context.placeOf, comparisons);
     yield;
   }
-  if (comparisons <= Math.min(maxServedAttachments, maxValidatedAttachments, maxComparisons)) return undefined;
+  const counts = [...comparisons.values()];
+  const all = counts.reduce((sum, count) => sum + count, 0);
+  const isServed = counts.every((count) => count <= maxServedAttachments);
+  if (isServed && all <= Math.min(maxValidatedAttachments, maxComparisons)) return undefined;
   const budget = new AttachmentBudget(context.placeOf);
   const routes = pages.flat();
   yield* eachObject(routes, itself, (route) => wantComparisons(route, gateways, budget));
