@@ -22,6 +22,7 @@ import {
   type KubernetesSource,
   openKubernetesSource,
 } from "../source/kubernetes/kubernetes-source.ts";
+import { keptStatus } from "../source/kubernetes/kept-status.ts";
 import { StatusWriter } from "../status/writer.ts";
 import { contained } from "../translate/containment.ts";
 import { secretSelections } from "../translate/reference/selected-secrets.ts";
@@ -136,6 +137,7 @@ export class Controller {
     this.#writer = new StatusWriter({
       ...{ api, clock, log: statusLog, isLeader, passMs, onWritten },
       declared: (kind, status) => this.#definitions.declared(kind, status),
+      keptOf: keptStatus,
       onBehind: onChange,
     });
     const log = logs.logger("controller::provision");

@@ -371,6 +371,34 @@ describe("fields that the definition of a kind does not declare", () => {
   });
 });
 
+describe("a status of which only a hash is known, since it is too long", () => {
+  const keptOf = (status: unknown): unknown => ({ isTooLong: JSON.stringify(status).length });
+  const pass = async (writer: StatusWriter, server: StatusServer) => {
+    const kept = (path: string) => keptOf(server.objects.get(path)?.["status"]);
+    const metadata = { namespace: "infra", name: "web" };
+    const current = { ...onlyRoute(kept(routePath)), Gateway: [{ metadata, status: kept(gatewayPath) }] };
+    return await writer.write({ ...none, httpRoutes: [route], gateways: [gateway] }, current);
+  };
+
+  test("is written again only if another writer has changed it, or another one is desired", async () => {
+    const server = new StatusServer();
+    for (const path of [routePath, gatewayPath]) server.put(path, { parents: [theirs] });
+    let reads = 0;
+    const api = {
+      ...{ apply: server.apply.bind(server), merge: server.merge.bind(server) },
+      get: (path: string) => (reads++, server.get(path)),
+    };
+    const writer = new StatusWriter({ api, clock: new FakeClock(), log, isLeader: () => true, keptOf });
+    for (let times = 0; times < 8; times++) expect(await pass(writer, server)).toBe(true);
+    expect(server.writes.map(({ path }) => path).sort()).toEqual([`${gatewayPath}/status`, `${routePath}/status`]);
+    expect(reads).toBe(1);
+
+    for (const path of [routePath, gatewayPath]) server.put(path, { parents: [theirs] });
+    for (let times = 0; times < 2; times++) expect(await pass(writer, server)).toBe(true);
+    expect(server.writes).toHaveLength(4);
+  });
+});
+
 describe("a Gateway whose class names another controller", () => {
   const metadata = { namespace: "infra", name: "web", uid: "1" };
   const foreign: ClusterStatuses = { ...none, foreign: { ...none.foreign, Gateway: [metadata] } };

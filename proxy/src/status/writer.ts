@@ -42,6 +42,8 @@ export interface StatusWriterOptions {
   readonly declared?: (kind: keyof typeof types, status: KubeObject) => KubeObject;
   /** The maximum time of the pass in progress, called before each write; absent: `maxPassMs`. */
   readonly passMs?: () => number;
+  /** Returns the part of a status that is compared, as the source reports it. Default: the whole status. */
+  readonly keptOf?: (status: unknown) => unknown;
 }
 
 /** Objects in a step whose status is known to be up to date. */
@@ -114,10 +116,10 @@ export class StatusWriter {
   readonly #turns = { first: new Turns(), last: new Turns() };
 
   constructor(options: StatusWriterOptions) {
-    const { clock, onBehind } = options;
+    const { clock, onBehind, keptOf = (status) => status } = options;
     this.#options = options;
     this.#unfinished = new UnfinishedWrites({ clock, onWritten: () => onBehind?.() });
-    this.#written = new WrittenStatuses(options.clock);
+    this.#written = new WrittenStatuses(clock, keptOf);
   }
 
   /**
@@ -254,6 +256,7 @@ export class StatusWriter {
     this.#withdrawn.delete(key);
     this.#owned.add(key);
     return this.#contained(key, () => {
+      if (this.#written.isConfirmed(key, resource, status)) return [];
       const desired = desiredOwnStatus(
         this.#declared(kind, status),
         this.#written.currentStatus(key, resource),
@@ -345,7 +348,8 @@ export class StatusWriter {
     const fields = this.#options.declared?.(kind, all) ?? all;
     this.#upToDate.delete(resource);
     return this.#contained(key, () => {
-      if (sharedPatch(own, fields, status, list, now) === undefined) {
+      const isConfirmed = this.#written.isConfirmed(key, resource, { own, fields });
+      if (isConfirmed || sharedPatch(own, fields, status, list, now) === undefined) {
         if (Object.keys(all).length === 0) this.#upToDate.set(resource, desired);
         return [];
       }

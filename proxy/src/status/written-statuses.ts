@@ -4,6 +4,7 @@
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { hashOfText } from "@gatewayproxy/runtime/text-hash";
+import { isLongStatus, type LongStatus } from "../kube/long-status.ts";
 import { RepairLimit } from "../kube/repair-limit.ts";
 
 /** Namespace and name; without a namespace for objects of the whole cluster. */
@@ -35,6 +36,8 @@ interface Written {
    * reports another status.
    */
   readonly unreported?: { readonly before: unknown; readonly after: unknown };
+  /** The status after the write, if it is too long to be compared; absent: it is not. */
+  readonly long?: LongStatus | undefined;
 }
 
 /** If two statuses have the same digest, a write counts as a repair, of which a few are allowed in a minute. */
@@ -47,9 +50,12 @@ function digestOf(own: unknown): string {
 export class WrittenStatuses {
   readonly #written = new Map<string, Written>();
   readonly #repairs: RepairLimit;
+  readonly #keptOf: (status: unknown) => unknown;
 
-  constructor(clock: Clock) {
+  /** @param keptOf returns the part of a status that is compared, as the source reports it. */
+  constructor(clock: Clock, keptOf: (status: unknown) => unknown) {
     this.#repairs = new RepairLimit(clock);
+    this.#keptOf = keptOf;
   }
 
   /** Returns the newest known status: the written one, until the source reports another. */
@@ -57,8 +63,16 @@ export class WrittenStatuses {
     const written = this.#written.get(key);
     if (written?.unreported === undefined) return status;
     if (written.uid === uid && written.unreported.before === status) return written.unreported.after;
-    this.#written.set(key, { uid: written.uid, own: written.own });
+    this.#written.set(key, { uid: written.uid, own: written.own, long: written.long });
     return status;
+  }
+
+  /** Whether a status that is too long to be compared is still the one after the last write, which was the same. */
+  isConfirmed(key: string, object: CurrentObject, own: unknown): boolean {
+    const current = this.currentStatus(key, object);
+    const written = this.#written.get(key);
+    if (written?.long === undefined || !isLongStatus(current) || written.uid !== object.metadata.uid) return false;
+    return current.isTooLong === written.long.isTooLong && written.own === digestOf(own);
   }
 
   /**
@@ -75,10 +89,13 @@ export class WrittenStatuses {
    * Records a write.
    *
    * @param own the part of the status that this process wrote.
-   * @param after the whole status after the write.
+   * @param whole the status after the write.
    */
-  add(key: string, { metadata: { uid }, status }: CurrentObject, own: unknown, after: unknown): void {
-    this.#written.set(key, { uid, own: digestOf(own), unreported: { before: status, after } });
+  add(key: string, { metadata: { uid }, status }: CurrentObject, own: unknown, whole: unknown): void {
+    // A status may be as long as an object, and thousands are written before the source reports them.
+    const after = this.#keptOf(whole);
+    const long = isLongStatus(after) ? after : undefined;
+    this.#written.set(key, { uid, own: digestOf(own), unreported: { before: status, after }, long });
   }
 
   /** The keys of all objects. */

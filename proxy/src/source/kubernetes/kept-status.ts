@@ -5,6 +5,7 @@
 import { detachedText } from "@gatewayproxy/runtime/detached-text";
 import { hashOfText } from "@gatewayproxy/runtime/text-hash";
 import { controllerName } from "../../api/names.ts";
+import type { LongStatus } from "../../kube/long-status.ts";
 import { isObject, type KubeObject } from "../../kube/object.ts";
 
 /** The fields that the controller writes. */
@@ -19,30 +20,64 @@ const fields: ReadonlySet<string> = new Set([
 const maxTextLength = 8_193;
 /** Levels of lists and maps within a field. Deeper ones are left out. A status of the controller has fewer levels. */
 const maxDepth = 16;
-/** Beyond this length as JSON, a status counts as one that is to be written. */
+/** The fields with a list of entries, each of which has conditions. */
+const lists: ReadonlySet<string> = new Set(["ancestors", "listeners", "parents"]);
+/** Beyond this length as JSON, in which equal conditions count once, nothing but a hash is kept. */
 const maxLength = 131_072;
 
 /** Returns the part of a status that is compared. */
 export function keptStatus(status: unknown): unknown {
   if (!isObject(status)) return undefined;
+  const conditions = new SharedConditions();
   const own = Object.entries(status).filter(([name]) => fields.has(name));
   const kept = Object.fromEntries(
-    own.map(([name, value]) => [
-      name,
-      name === "parents" || name === "ancestors" ? entriesOf(value) : shortened(value),
-    ]),
+    own.map(([name, value]) => [name, lists.has(name) ? entriesOf(name, value, conditions) : shortened(value)]),
   );
-  const text = JSON.stringify(kept);
+  if (textWithoutConditions(kept).length + conditions.length <= maxLength) return kept;
   // A change is still seen.
-  return text.length <= maxLength ? kept : { isTooLong: hashOfText(text) };
+  return { isTooLong: hashOfText(JSON.stringify(kept)) } satisfies LongStatus;
 }
 
-/** Of the entries of other controllers, only the number matters. */
-function entriesOf(list: unknown): unknown {
+/** The conditions of 32 parents, or of 64 listeners, may be the same, with messages of some kilobytes. */
+class SharedConditions {
+  readonly #known = new Map<string, unknown>();
+  /** Of the distinct ones, as JSON. */
+  length = 0;
+
+  /** Returns an earlier list of conditions if it is equal. */
+  of(conditions: unknown): unknown {
+    const text = JSON.stringify(conditions) ?? "";
+    const known = this.#known.get(text);
+    if (known !== undefined) return known;
+    this.#known.set(text, conditions);
+    this.length += text.length;
+    return conditions;
+  }
+}
+
+function textWithoutConditions(kept: KubeObject): string {
+  const entries = Object.entries(kept).map(([name, value]) => [
+    name,
+    lists.has(name) && Array.isArray(value) ? value.map(withoutConditions) : value,
+  ]);
+  return JSON.stringify(Object.fromEntries(entries));
+}
+
+function withoutConditions(entry: unknown): unknown {
+  return isObject(entry) ? { ...entry, conditions: undefined } : entry;
+}
+
+/** Of the entries of other controllers in a shared list, only the number matters. */
+function entriesOf(name: string, list: unknown, conditions: SharedConditions): unknown {
   if (!Array.isArray(list)) return shortened(list);
+  const isShared = name !== "listeners";
   return list.map((entry: unknown) => {
-    if (!isObject(entry) || entry["controllerName"] === controllerName) return shortened(entry);
-    return { controllerName: shortened(entry["controllerName"]) };
+    if (!isObject(entry)) return shortened(entry);
+    if (isShared && entry["controllerName"] !== controllerName) {
+      return { controllerName: shortened(entry["controllerName"]) };
+    }
+    const kept = shortened(entry);
+    return isObject(kept) && "conditions" in kept ? { ...kept, conditions: conditions.of(kept["conditions"]) } : kept;
   });
 }
 
