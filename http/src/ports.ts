@@ -114,6 +114,8 @@ export interface ClientRequest {
   readonly body: Buffer | OutgoingBody | undefined;
   /** The protocol of a requested switch (RFC 9110 §7.8). Any response other than 101 is a normal one. */
   readonly upgrade: string | undefined;
+  /** Whose request it is: clients share the window of an HTTP/2 connection. Absent for the gateway itself. */
+  readonly client?: string;
 }
 
 /** Why there is no complete response. */

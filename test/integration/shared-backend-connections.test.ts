@@ -385,6 +385,42 @@ test("uploads that begin together do not wait for each other, and a server that 
   expect((await first).status).toBe(200);
 });
 
+/** A server of Go returns the window of a connection as its handlers read. */
+test("uploads of one client that a server does not read leave window of the connection to others", async () => {
+  const windowBytes = 65_535;
+  const received = new Map<number, number>();
+  const port = await startRawHttp2Backend((frames, socket) => {
+    for (const { type, stream, payload } of frames) {
+      if (type === frameType.headers) received.set(stream, 0);
+      if (type !== frameType.data) continue;
+      received.set(stream, (received.get(stream) ?? 0) + payload.length);
+      if (stream !== 1) continue;
+      const bytes = uint32(payload.length);
+      socket.write(Buffer.concat([0, stream].map((id) => frame(frameType.windowUpdate, 0, id, bytes))));
+    }
+  });
+  const gateway = await serve(port, { expectsProxyHeader: true });
+  const head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const open = async (address: string): Promise<ProxiedClient> => {
+    const { size } = received;
+    const client = openFrom(gateway, address, head);
+    await expect.poll(() => received.size).toBe(size + 1);
+    return client;
+  };
+  const write = ({ socket }: ProxiedClient, bytes: number): void => {
+    socket.write(`${bytes.toString(16)}\r\n${"a".repeat(bytes)}\r\n`);
+  };
+  const read = await open("10.0.0.2");
+  const unread: ProxiedClient[] = [];
+  for (let count = 0; count < 10; count++) unread.push(await open("10.0.0.1"));
+  for (const upload of unread) write(upload, windowBytes);
+  const unreadBytes = (): number => [...received].reduce((sum, [stream, bytes]) => sum + (stream === 1 ? 0 : bytes), 0);
+  await expect.poll(unreadBytes).toBeGreaterThan(windowBytes / 2);
+  write(read, 4 * windowBytes);
+  await expect.poll(() => received.get(1)).toBe(4 * windowBytes);
+  expect(unread.map(({ text }) => text())).toEqual(unread.map(() => ""));
+});
+
 /** Tomcat ends a connection for small parts of an upload, and Kestrel for a slow one. */
 test.each([
   ["Tomcat", enhanceYourCalm],

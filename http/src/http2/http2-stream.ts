@@ -6,12 +6,15 @@ import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 import { type ErrorCode, maxFramePayloadBytes, maxWindowBytes } from "./frame.ts";
 import type { FrameWriter } from "./frame-writer.ts";
 import type { HeaderSource } from "./hpack/hpack-encoder.ts";
+import type { WindowShare } from "./window-shares.ts";
 
 /** The interface of `Streams` for a single stream. */
 export interface StreamHost {
   readonly writer: FrameWriter;
   /** Bytes that may be sent on all streams together. */
   sendWindowBytes: number;
+  /** The largest `sendWindowBytes` so far. */
+  readonly largestWindowBytes: number;
   /** Bytes that wait for the peer's windows, on all streams. */
   waitingBytes: number;
   /** Received bytes that their receivers have not read, on all streams. */
@@ -40,6 +43,10 @@ export abstract class Http2Stream {
   id: number;
   /** Bytes that may be sent on this stream. */
   sendWindowBytes = 0;
+  /** The part of the connection's window that the stream may use; undefined: all of it. */
+  share: WindowShare | undefined;
+  /** With a share, bytes that were sent, and for which the peer has not opened the window of the stream again. */
+  unreturnedBytes = 0;
   /** Bytes that the peer may still send on this stream. */
   receiveWindowBytes = 0;
   /** Received bytes that their receiver has not read. The peer gets no window for them. */
@@ -90,6 +97,14 @@ export abstract class Http2Stream {
   protected releaseInput(host: StreamHost): void {
     host.heldBytes -= this.heldBytes;
     this.heldBytes = 0;
+  }
+
+  /** The peer opens the window again for bytes that were sent. */
+  returnWindow(bytes: number): void {
+    if (this.share === undefined) return;
+    const returned = Math.min(bytes, this.unreturnedBytes);
+    this.unreturnedBytes -= returned;
+    this.share.heldBytes -= returned;
   }
 
   /** Changes the send window. Returns false if it exceeds the maximum of a window. */
@@ -190,7 +205,9 @@ export abstract class Http2Stream {
       if (isLast && length === bytes.length) host.writer.data(this.id, bytes, position, position, true);
       return position;
     }
+    const { share } = this;
     let room = host.writer.bodyRoom;
+    if (share !== undefined) room = Math.min(room, share.roomIn(host.sendWindowBytes, host.largestWindowBytes));
     while (position < length) {
       const window = Math.min(this.sendWindowBytes, host.sendWindowBytes, room);
       const part = Math.min(length - position, maxFramePayloadBytes, window);
@@ -203,6 +220,10 @@ export abstract class Http2Stream {
       position = end;
     }
     const sent = position - start;
+    if (share !== undefined) {
+      this.unreturnedBytes += sent;
+      share.heldBytes += sent;
+    }
     if (sent > 0) host.sentData(sent, position === length || sent >= usefulDataBytes);
     return position;
   }

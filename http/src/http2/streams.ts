@@ -66,6 +66,8 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
    * window.
    */
   readonly #waiting = new Set<Http2Stream>();
+  /** Streams that would wait in `#waiting` if the share of their client permitted more. */
+  readonly #heldBack = new Set<Http2Stream>();
   #receiveWindowBytes: number;
   /** The largest window of the connection that the peer has given. */
   largestWindowBytes = defaultWindowBytes;
@@ -98,9 +100,10 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
   /** Delivers body bytes, which are valid during the call only. */
   protected abstract deliver(stream: Stream, buffer: Buffer, start: number, end: number, isLast: boolean): void;
 
-  /** The streams that wait for the window of the connection. */
+  /** The streams that wait for the window of the connection, or for their share of it. */
   protected get waitingForConnection(): ReadonlySet<Http2Stream> {
-    return this.sendWindowBytes > 0 ? noStreams : this.#waiting;
+    if (this.#heldBack.size === 0) return this.sendWindowBytes > 0 ? noStreams : this.#waiting;
+    return this.sendWindowBytes > 0 ? this.#heldBack : this.#waiting.union(this.#heldBack);
   }
 
   /** Of the streams that wait, those that hold the least of the window get the next part of it first. */
@@ -110,9 +113,23 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
     for (const stream of ordered) this.#waiting.add(stream);
   }
 
+  /** Nothing more is sent. */
+  protected stopWaiting(): void {
+    this.#waiting.clear();
+    this.#heldBack.clear();
+  }
+
   waitForWindow(stream: Http2Stream): void {
-    if (stream.sendWindowBytes > 0) this.#waiting.add(stream);
+    this.#wait(stream);
     this.#options.onWaiting?.();
+  }
+
+  #wait(stream: Http2Stream): void {
+    if (stream.sendWindowBytes <= 0) return;
+    const isHeldBack =
+      this.sendWindowBytes > 0 && stream.share?.roomIn(this.sendWindowBytes, this.largestWindowBytes) === 0;
+    if (isHeldBack) this.#heldBack.add(stream);
+    else this.#waiting.add(stream);
   }
 
   sentData(bytes: number, isLargePart: boolean): void {
@@ -132,6 +149,7 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
     this.table.delete(stream.id);
     if (!stream.isInputComplete && stream.receiveWindowBytes > 0) this.permitLate(stream.receiveWindowBytes);
     if (this.#waiting.size > 0) this.#waiting.delete(stream);
+    if (this.#heldBack.size > 0) this.#heldBack.delete(stream);
   }
 
   /** Permits DATA on a closed stream, up to the window that the peer had when it was closed. */
@@ -258,6 +276,10 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
 
   /** Sends as much as the windows and the socket allow now, a frame of each stream in turn. */
   resumeWaiting(): void {
+    if (this.#heldBack.size > 0) {
+      for (const stream of this.#heldBack) this.#waiting.add(stream);
+      this.#heldBack.clear();
+    }
     // A stream that is added again is last, so the loop visits the streams in turn.
     for (const stream of this.#waiting) {
       if (this.sendWindowBytes <= 0 || this.writer.bodyRoom === 0) break;
@@ -266,6 +288,7 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
   }
 
   #openStreamWindow(stream: Stream, bytes: number): void {
+    stream.returnWindow(bytes);
     if (bytes === 0) {
       stream.fail(ErrorCode.ProtocolError, "WINDOW_UPDATE by 0");
     } else if (!stream.adjustSendWindow(bytes)) {
@@ -280,7 +303,7 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
   #resume(stream: Http2Stream): void {
     if (!stream.isWaiting) return;
     this.#waiting.delete(stream);
-    const outcome = stream.sendWaiting(this, maxFramePayloadBytes);
-    if (outcome !== "done" && stream.sendWindowBytes > 0) this.#waiting.add(stream);
+    this.#heldBack.delete(stream);
+    if (stream.sendWaiting(this, maxFramePayloadBytes) !== "done") this.#wait(stream);
   }
 }

@@ -12,7 +12,7 @@ import type { UpstreamFailure } from "./failure.ts";
 export interface UpstreamRequest extends ClientRequest {
   /** Maximum time without data from the endpoint; 0 is unlimited, absent is that of the pool. */
   readonly idleTimeoutMs?: number;
-  /** Address of the client; clients share a full endpoint. Absent for the proxy itself. */
+  /** Address of the client; clients share a full endpoint, and connections. Absent for the proxy itself. */
   readonly client?: string;
 }
 

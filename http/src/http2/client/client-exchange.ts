@@ -59,6 +59,7 @@ export class Http2ClientExchange
   readonly #events: Http2ExchangeEvents;
   readonly #method: string;
   readonly #asksForTunnel: boolean;
+  readonly #client: string | undefined;
   readonly #webSocketKey: string | undefined;
   readonly #clock: Clock;
   readonly #delivery: BodyDelivery;
@@ -86,6 +87,7 @@ export class Http2ClientExchange
     this.#events = events;
     this.#method = request.method;
     this.#asksForTunnel = request.upgrade !== undefined;
+    this.#client = request.client;
     this.#webSocketKey = webSocketKey;
     this.#clock = clock;
     this.#delivery = new BodyDelivery(this);
@@ -120,6 +122,8 @@ export class Http2ClientExchange
     const body = this.#body;
     this.#head = noFields;
     this.#body = undefined;
+    const mayUpload = this.#asksForTunnel || body !== undefined;
+    if (mayUpload) host.joinShare(this, this.#client);
     if (this.#asksForTunnel) {
       host.writer.headers(this.id, head, false);
     } else if (body === undefined || (Buffer.isBuffer(body) && body.length === 0)) {

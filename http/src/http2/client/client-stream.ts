@@ -8,6 +8,8 @@ export interface ClientHost extends StreamHost {
   announcedBytes: number;
   /** Called once, when the subclass has ended the stream. After a timeout, the peer gets RST_STREAM and a PING. */
   ended(stream: Http2Stream, hasTimedOut: boolean): void;
+  /** The stream may send a body. It gets a share of the window for the requests of its client. */
+  joinShare(stream: Http2Stream, client: string | undefined): void;
   /** Sends RST_STREAM. */
   reset(stream: Http2Stream, code: ErrorCode): void;
 }

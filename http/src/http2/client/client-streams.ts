@@ -6,7 +6,9 @@ import { assertProtocol } from "../assert-protocol.ts";
 import { ErrorCode, Flag } from "../frame.ts";
 import { HeaderBlockReader } from "../header-block-reader.ts";
 import type { PeerSettings } from "../settings.ts";
+import type { Http2Stream } from "../http2-stream.ts";
 import { Streams, type StreamsOptions } from "../streams.ts";
+import { WindowShares } from "../window-shares.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { ClientHost, ClientStream } from "./client-stream.ts";
 import { DelayedResets } from "./delayed-resets.ts";
@@ -49,6 +51,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
   readonly #queue = new Set<ClientStream<Head>>();
   readonly #resets: DelayedResets;
   readonly #unreadUploads = new UnreadUploads();
+  readonly #shares = new WindowShares();
   #hasSettings = false;
   #nextStreamId = 1;
   #maxConcurrentStreams = Infinity;
@@ -112,11 +115,24 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
     }
   }
 
+  joinShare(stream: Http2Stream, client: string | undefined): void {
+    stream.share = this.#shares.join(client);
+  }
+
+  #leaveShare(stream: Http2Stream): void {
+    if (stream.share === undefined) return;
+    this.#shares.leave(stream.share, stream.unreturnedBytes);
+    stream.share = undefined;
+    // Others may use what it leaves.
+    this.resumeWaiting();
+  }
+
   ended(stream: ClientStream<Head>, hasTimedOut: boolean): void {
     this.#queue.delete(stream);
     if (!stream.isOpen) return;
     stream.close(this);
     this.close(stream);
+    this.#leaveShare(stream);
     if (stream.isInputComplete) this.#client.resets?.onResponse();
     this.idleFrames.replenish(idleFramesPerStream);
     if (hasTimedOut) {
@@ -269,6 +285,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
 
   /** Ends all streams, because the connection is closed. @param code of the peer's GOAWAY; undefined for none. */
   connectionLost(reason: string, code: number | undefined): void {
+    this.stopWaiting();
     for (const stream of this.table.all()) stream.connectionLost(reason, code);
   }
 

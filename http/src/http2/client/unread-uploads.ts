@@ -48,8 +48,9 @@ export class UnreadUploads {
 }
 
 /**
- * Returns the uploads that hold a part of the window. Of those that were sent completely, the server may have read some
- * without giving a window back, so they are last, the latest ones first.
+ * Returns the uploads that hold a part of the window, those of the client that holds most of it first. Of those that
+ * were sent completely, the server may have read some without giving a window back, so they are last, the latest ones
+ * first.
  */
 function unreadUploads<Head>(
   { streamBytes, largestBytes, waiting }: ConnectionWindow,
@@ -61,7 +62,13 @@ function unreadUploads<Head>(
       return !isAlone && streamBytes - stream.sendWindowBytes >= largestBytes * smallestPart;
     })
     .sort((one, other) => {
+      const held = heldByClient(other) - heldByClient(one);
+      if (held !== 0) return held;
       if (one.hasSentEnd !== other.hasSentEnd) return one.hasSentEnd ? 1 : -1;
       return one.hasSentEnd ? other.id - one.id : one.sendWindowBytes - other.sendWindowBytes;
     });
+}
+
+function heldByClient<Head>({ share }: ClientStream<Head>): number {
+  return share?.heldBytes ?? 0;
 }
