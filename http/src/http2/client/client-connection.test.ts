@@ -307,6 +307,50 @@ describe("an upload that the server does not read", () => {
   });
 });
 
+describe("uploads of two clients", () => {
+  const windowBytes = 65_535;
+
+  /** An upload of each client, that of the first after `bytes` of the second. */
+  async function begin(bytes: number) {
+    const connected = await connectClient(settings());
+    const { peer, send } = connected;
+    const bodies = [new TestBody(), new TestBody()] as const;
+    const exchanges = bodies.map((body, at) => send({ ...upload(body), client: `10.0.0.${at}` }, 60_000));
+    await peer.until(FrameType.Headers, 2);
+    bodies[1].receiver?.onData(Buffer.alloc(bytes), false);
+    const held = (): number => dataBytes(peer, 3);
+    await expect.poll(held).toBe(Math.min(bytes, windowBytes - Math.floor(windowBytes / 4) - 1));
+    return { ...connected, first: bodies[0], exchanges, held };
+  }
+
+  test("leave a quarter of the window to each other", async () => {
+    const { peer, first, held } = await begin(2 * windowBytes);
+    const before = held();
+    first.receiver?.onData(Buffer.alloc(3 * windowBytes), false);
+    for (let read = 0; read < 3 * windowBytes; ) {
+      await expect.poll(() => dataBytes(peer, 1)).toBeGreaterThan(read);
+      const bytes = dataBytes(peer, 1) - read;
+      read += bytes;
+      peer.send(windowUpdate(1, bytes), windowUpdate(0, bytes));
+    }
+    expect(held()).toBe(before);
+  });
+
+  test("go on with the whole window when those of the other client have ended", async () => {
+    const { exchanges, held } = await begin(2 * windowBytes);
+    exchanges[0]?.exchange.abort();
+    await expect.poll(held).toBe(windowBytes);
+  });
+
+  test("do not end because the other client waits for its share", async () => {
+    const { peer, first, exchanges, pass } = await begin(2 * windowBytes);
+    first.receiver?.onData(Buffer.alloc(2 * windowBytes), false);
+    await expect.poll(() => dataBytes(peer, 1)).toBeGreaterThan(0);
+    await pass(9);
+    expect(exchanges.map(({ received }) => received.failure)).toEqual([undefined, undefined]);
+  });
+});
+
 test("many small parts of a response are no flood", async () => {
   const { peer, send } = await connectClient();
   const { received, over } = send();

@@ -160,6 +160,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
       largestBytes: this.largestWindowBytes,
       openings: this.windowOpenings,
       waiting: this.waitingForConnection,
+      isExhausted: this.sendWindowBytes <= 0,
     };
     const uploads = this.#unreadUploads.sweep(window, this.table.all());
     for (const upload of uploads) {

@@ -2,6 +2,7 @@
  * Finds the uploads that keep others from the window of a connection. A server that does not read the body of one
  * request can hold the whole window by it, and the uploads of all others wait.
  */
+import type { Http2Stream } from "../http2-stream.ts";
 import type { ClientStream } from "./client-stream.ts";
 
 /** How long others wait, in sweeps, without any window from the server. */
@@ -19,8 +20,10 @@ export interface ConnectionWindow {
   readonly largestBytes: number;
   /** How often the server has opened the window of the connection. */
   readonly openings: number;
-  /** The streams that wait for the window of the connection. */
-  readonly waiting: ReadonlySet<object>;
+  /** The streams that wait for the window of the connection, or for their share of it. */
+  readonly waiting: ReadonlySet<Http2Stream>;
+  /** Whether nothing is left of the window: each waits for any upload, otherwise for those of its client. */
+  readonly isExhausted: boolean;
 }
 
 /** Watches the window of one connection. */
@@ -53,13 +56,13 @@ export class UnreadUploads {
  * first.
  */
 function unreadUploads<Head>(
-  { streamBytes, largestBytes, waiting }: ConnectionWindow,
+  { streamBytes, largestBytes, waiting, isExhausted }: ConnectionWindow,
   streams: Iterable<ClientStream<Head>>,
 ): readonly ClientStream<Head>[] {
   return [...streams]
     .filter((stream) => {
-      const isAlone = waiting.size === 1 && waiting.has(stream);
-      return !isAlone && streamBytes - stream.sendWindowBytes >= largestBytes * smallestPart;
+      if (streamBytes - stream.sendWindowBytes < largestBytes * smallestPart) return false;
+      return waiting.values().some((other) => other !== stream && (isExhausted || other.share === stream.share));
     })
     .sort((one, other) => {
       const held = heldByClient(other) - heldByClient(one);
