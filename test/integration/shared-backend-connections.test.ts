@@ -4,8 +4,8 @@
  */
 import { once } from "node:events";
 import { get, request } from "node:http";
-import { createServer, type ServerHttp2Stream, type Settings } from "node:http2";
-import { type AddressInfo, connect, type Socket } from "node:net";
+import { createServer, type ServerHttp2Session, type ServerHttp2Stream, type Settings } from "node:http2";
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { HpackDecoder } from "../../http/src/http2/hpack/hpack-decoder.ts";
 import {
@@ -78,16 +78,22 @@ async function startResponding() {
   return { gateway, sockets };
 }
 
+interface CountedOptions extends TestGatewayOptions {
+  readonly settings?: Settings;
+  /** The endpoint says nothing before. */
+  readonly accepts?: Promise<void>;
+}
+
 /** A gateway, and the numbers of connections and open streams of an endpoint. */
 async function startCounted(
   onStream: (stream: ServerHttp2Stream, path: string | undefined) => void,
-  { settings = {}, ...options }: TestGatewayOptions & { readonly settings?: Settings } = {},
+  { settings = {}, accepts, ...options }: CountedOptions = {},
 ) {
-  let connections = 0;
+  const sessions: ServerHttp2Session[] = [];
   let streams = 0;
   const server = createServer({ settings });
   server.on("session", (session) => {
-    connections++;
+    sessions.push(session);
     session.on("error", () => undefined);
   });
   server.on("stream", (stream: ServerHttp2Stream, headers) => {
@@ -95,10 +101,16 @@ async function startCounted(
     stream.on("error", () => undefined).on("close", () => void streams--);
     onStream(stream, headers[":path"]);
   });
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  onTestFinished(() => void server.close());
+  const listener = createTcpServer({ pauseOnConnect: true }, (socket) => {
+    void (accepts ?? Promise.resolve()).then(() => {
+      server.emit("connection", socket);
+      socket.resume();
+    });
+  });
+  await once(listener.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void listener.close());
   // A listening TCP server has such an address.
-  const gateway = await serve((server.address() as AddressInfo).port, options);
+  const gateway = await serve((listener.address() as AddressInfo).port, options);
   const send = (address: string, path: string, fields = ""): ProxiedClient =>
     openFrom(gateway, address, `GET ${path} HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
   /** Sends as many requests as make the connection take no more, while others are open, and cancels them. */
@@ -109,7 +121,7 @@ async function startCounted(
     for (const { socket } of cancelled) socket.destroy();
     await expect.poll(() => streams).toBe(open);
   };
-  return { gateway, send, cancelSome, connections: () => connections };
+  return { gateway, send, cancelSome, sessions, connections: () => sessions.length };
 }
 
 /** Two connections may take no more requests. */
@@ -163,6 +175,43 @@ test("streams that one client holds do not keep others waiting, where an endpoin
   }
   expect((await fetch(`${gateway.url()}/other`)).status).toBe(200);
   held.forEach(respondOk);
+});
+
+test("requests that begin before an endpoint has said how few streams it accepts do not wait behind each other", async () => {
+  const held: ServerHttp2Stream[] = [];
+  const { promise: accepts, resolve: accept } = Promise.withResolvers<void>();
+  const { gateway, send, connections } = await startCounted((stream) => void held.push(stream), {
+    settings: { maxConcurrentStreams: 2 },
+    accepts,
+    expectsProxyHeader: true,
+  });
+  const clients = Array.from({ length: 5 }, (_, at) => send(`10.0.0.${at}`, "/held"));
+  await expect.poll(() => gateway.dataPlane.endpoints().map(({ pending }) => pending)).toEqual([5]);
+  accept();
+  await expect.poll(() => held.length).toBe(5);
+  expect(connections()).toBe(3);
+  held.forEach(respondOk);
+  for (const { text } of clients) await expect.poll(text).toContain("HTTP/1.1 200");
+});
+
+test("a connection gets as many calls as its own server accepts, where those of an endpoint accept different numbers", async () => {
+  const held: ServerHttp2Stream[] = [];
+  const { send, sessions, connections } = await startCounted((stream) => void held.push(stream), {
+    settings: { maxConcurrentStreams: 1 },
+    expectsProxyHeader: true,
+  });
+  const begin = async (count: number): Promise<ProxiedClient> => {
+    const client = send(`10.0.0.${count}`, "/held");
+    await expect.poll(() => held.length).toBe(count);
+    return client;
+  };
+  const [first] = [await begin(1), await begin(2)];
+  await new Promise<void>((resolve) => void sessions[1]?.settings({ maxConcurrentStreams: 100 }, () => resolve()));
+  held.slice(0, 1).forEach(respondOk);
+  await expect.poll(first.text).toContain("HTTP/1.1 200");
+  await begin(3);
+  await begin(4);
+  expect(connections()).toBe(2);
 });
 
 test("an upload whose endpoint opens its windows often does not end the connection", async () => {

@@ -62,12 +62,17 @@ export interface ConnectionCall extends ClientExchangeEvents {
 export interface ConnectionOwner {
   /** HTTP/2: the window for uploads of the latest connection. */
   windowBytes?: number | undefined;
+  /** HTTP/2: the streams that the endpoint accepts on the latest connection; undefined before the first. */
+  maxStreams?: number | undefined;
   /** The connection takes no more calls. Those in progress continue, unless it has failed. */
   onUnavailable(connection: Connection): void;
+  /** HTTP/2: the endpoint has said how many streams it accepts. Absent: the owner does not need it. */
+  onMaxStreams?(connection: Connection): void;
   /**
-   * HTTP/2: the endpoint accepts `max` streams on the connection. Absent: the owner does not need it.
+   * HTTP/2: calls were assigned to a connection before the endpoint has said that it accepts fewer streams. Absent: the
+   * owner sends one call on a connection.
    */
-  onMaxStreams?(max: number): void;
+  onBeyondMax?(connection: Connection, calls: readonly ConnectionCall[]): void;
 }
 
 /** The TLS session of an endpoint, which its next connection resumes (RFC 8446 §2.2). */
@@ -78,6 +83,11 @@ export interface SessionStore {
 /** A connection and the calls that it carries. */
 export interface Connection {
   readonly isHttp2: boolean;
+  /**
+   * Maximum number of concurrent calls. More streams would all fail with the connection, and share its one core. The
+   * endpoint may accept fewer.
+   */
+  readonly maxCalls: number;
   /** The calls in progress, in the order in which they were sent. */
   readonly calls: Set<ConnectionCall>;
   /** Whether the pool counts it as free: it carries fewer calls than it may. */
@@ -100,10 +110,7 @@ export interface Connection {
   destroy(): void;
 }
 
-/**
- * Maximum number of concurrent calls of a connection. More streams would all fail with it, and share its one core. The
- * endpoint may accept fewer.
- */
+/** The maximum of `Connection.maxCalls`. */
 export function callsPerConnection({ protocol }: ConnectionTarget): number {
   return protocol === "h2" ? 100 : 1;
 }

@@ -80,8 +80,6 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   readonly #free: Connection[] = [];
   /** Idle connections for requests that need one of their own, the last used one last. */
   #keptOwn: Connection[] | undefined;
-  /** Maximum number of concurrent calls of a connection, as far as the endpoint has said. */
-  #maxCalls: number;
   #pending: PendingQueue | undefined;
   /**
    * Calls with an HTTP/2 connection that is being opened, or accepts no stream now (SETTINGS_MAX_CONCURRENT_STREAMS).
@@ -98,12 +96,12 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   inFlight = 0;
   session: Buffer | undefined;
   windowBytes: number | undefined;
+  maxStreams: number | undefined;
 
   constructor(target: ConnectionTarget, owner: PoolOwner, options: PoolOptions) {
     this.target = target;
     this.#owner = owner;
     this.#options = options;
-    this.#maxCalls = callsPerConnection(target);
   }
 
   get endpoint(): Endpoint {
@@ -241,10 +239,13 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     else this.#ownTunnels.add(call, request.client);
     if (!isRepeated) this.#ownHealth.requests++;
     const newer = isRepeated ? this.#newerConnectionFor(request) : undefined;
-    const connection = newer ?? this.#connectionFor(request);
+    this.#sendOrQueue(call, request, newer ?? this.#connectionFor(request));
+    return call;
+  }
+
+  #sendOrQueue(call: UpstreamCall, request: UpstreamRequest, connection: Connection | undefined): void {
     if (connection === undefined) this.#ownPending.join(call, request);
     else this.#dispatch(connection, request, call);
-    return call;
   }
 
   /** Counts a stream or a session, without a connection of the pool. */
@@ -370,7 +371,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   /** A failed stream does not affect the others of its connection. */
   #takeBack(connection: Connection): void {
     if (!connection.isAvailable) this.#discard(connection);
-    else if (!connection.isFree && connection.calls.size < this.#maxCalls) this.#addFree(connection);
+    else if (!connection.isFree && connection.calls.size < connection.maxCalls) this.#addFree(connection);
   }
 
   /** Removes a connection from those for requests that need one of their own. Returns whether it was one of them. */
@@ -391,11 +392,23 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     this.#free.push(connection);
   }
 
-  /** Calls beyond it that were sent before it was known wait on their connection. */
-  onMaxStreams(max: number): void {
-    const usual = callsPerConnection(this.target);
-    // One that accepts none now may accept some later.
-    this.#maxCalls = max === 0 ? usual : Math.min(usual, max);
+  /** Calls beyond a lower maximum that are on the wire wait there. */
+  onMaxStreams(connection: Connection): void {
+    if (this.#connections?.has(connection) !== true) return;
+    if (connection.calls.size >= connection.maxCalls) this.#removeFree(connection);
+    else if (!connection.isFree) this.#addFree(connection);
+  }
+
+  onBeyondMax(connection: Connection, calls: readonly ConnectionCall[]): void {
+    for (const each of calls) {
+      const place = this.#starting?.placeOf(each);
+      if (place === undefined) continue;
+      const { call, request } = place;
+      this.#starting?.leave(call);
+      connection.calls.delete(call);
+      call.connection = undefined;
+      this.#sendOrQueue(call, request, this.#connectionFor(request));
+    }
   }
 
   serveNext(): void {
@@ -480,7 +493,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   /** Returns a connection with room for another call that meets a condition. */
   #freeWhere(isSuitable: (connection: Connection) => boolean): Connection | undefined {
     return this.#free.findLast(
-      (connection) => connection.isAvailable && connection.calls.size < this.#maxCalls && isSuitable(connection),
+      (connection) => connection.isAvailable && connection.calls.size < connection.maxCalls && isSuitable(connection),
     );
   }
 
@@ -493,7 +506,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     for (let free = this.#free.at(-1); free !== undefined; free = this.#free.at(-1)) {
       if (!free.isAvailable) {
         this.#discard(free);
-      } else if (free.calls.size < this.#maxCalls) {
+      } else if (free.calls.size < free.maxCalls) {
         return free;
       } else {
         free.isFree = false;
@@ -564,7 +577,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     const isOwn = !connection.isFree;
     connection.calls.add(call);
     connection.isUnused = false;
-    if (!isOwn && connection.calls.size >= this.#maxCalls) this.#removeFree(connection);
+    if (!isOwn && connection.calls.size >= connection.maxCalls) this.#removeFree(connection);
     call.connection = connection;
     call.sentMs = this.#options.clock.monotonicMs();
     const { idleTimeoutMs = this.#options.idleTimeoutMs } = request;

@@ -32,6 +32,7 @@ export class Http1Connection implements Connection, ClientExchange, SocketOwner 
   #wire: Http1ClientConnection | undefined;
   #isClosed = false;
   readonly isHttp2 = false;
+  readonly maxCalls = 1;
   readonly isCrowded = false;
   readonly calls = new Set<ConnectionCall>();
   isFree = false;

@@ -5,13 +5,14 @@ import { isNamed } from "@gatewayproxy/http/fields";
 import { defaultHttp2ClientLimits } from "@gatewayproxy/http/http2/client/client-limits";
 import { Http2ClientConnection } from "@gatewayproxy/http/http2/client/http2-client";
 import type { ClientExchange, ClientRequest } from "@gatewayproxy/http/ports";
-import type {
-  Connection,
-  ConnectionCall,
-  ConnectionOptions,
-  ConnectionOwner,
-  ConnectionTarget,
-  SessionStore,
+import {
+  callsPerConnection,
+  type Connection,
+  type ConnectionCall,
+  type ConnectionOptions,
+  type ConnectionOwner,
+  type ConnectionTarget,
+  type SessionStore,
 } from "./connection.ts";
 import { connectFailure, unsendable } from "./failure.ts";
 import { OpeningSocket, type SocketOwner } from "./opening-socket.ts";
@@ -42,6 +43,7 @@ export class Http2Connection implements Connection, SocketOwner {
   #isOpen = false;
   #isClosed = false;
   readonly isHttp2 = true;
+  maxCalls: number;
   readonly calls = new Set<ConnectionCall>();
   isFree = false;
   isUnused = false;
@@ -51,6 +53,7 @@ export class Http2Connection implements Connection, SocketOwner {
     this.#options = options;
     this.#sessions = sessions;
     this.#owner = owner;
+    this.maxCalls = Math.min(callsPerConnection(target), owner.maxStreams ?? Number.POSITIVE_INFINITY);
   }
 
   get isAvailable(): boolean {
@@ -87,7 +90,7 @@ export class Http2Connection implements Connection, SocketOwner {
       limits: defaultHttp2ClientLimits,
       clock,
       onOpen: () => this.#onOpen(wire),
-      onMaxStreams: (max) => this.#owner.onMaxStreams?.(max),
+      onMaxStreams: (max) => this.#onMaxStreams(max),
       onUnavailable: (reason) => this.#leave(new Error(reason)),
       onClosed: () => sweeper.delete(wire),
     });
@@ -107,11 +110,22 @@ export class Http2Connection implements Connection, SocketOwner {
     this.#leave(error);
   }
 
+  #onMaxStreams(max: number): void {
+    // An endpoint that accepts none now may accept some later.
+    const most = max === 0 ? Number.POSITIVE_INFINITY : max;
+    this.maxCalls = Math.min(callsPerConnection(this.#target), most);
+    this.#owner.maxStreams = most;
+    this.#owner.onMaxStreams?.(this);
+  }
+
   #onOpen(wire: Http2ClientConnection): void {
     this.#settingsTimer?.cancel();
     this.#isOpen = true;
     this.#owner.windowBytes = wire.largestWindowBytes;
-    for (const { sent } of this.#takeWaiting()) start(wire, sent);
+    const waiting = this.#takeWaiting();
+    for (const { sent } of waiting.slice(0, this.maxCalls)) start(wire, sent);
+    const beyond = waiting.slice(this.maxCalls).map(({ sent }) => sent.call);
+    if (beyond.length > 0) this.#owner.onBeyondMax?.(this, beyond);
   }
 
   /** Takes no more calls. Those on the wire go on, those that wait for it fail. */

@@ -8,6 +8,7 @@
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { BackendLoad } from "./backend-load.ts";
 import type { UpstreamCall, UpstreamRequest } from "./call.ts";
+import type { ConnectionCall } from "./connection.ts";
 
 /** A call that waits, and its request. */
 export interface PendingCall {
@@ -40,7 +41,7 @@ interface Place extends PendingCall {
 export class PendingQueue {
   readonly #options: PendingQueueOptions;
   /** In the order of their arrival, which is that of their deadlines. */
-  readonly #places = new Map<UpstreamCall, Place>();
+  readonly #places = new Map<ConnectionCall, Place>();
   /** By client, in the order of their turns. None is empty. */
   readonly #clients = new Map<string | undefined, Map<UpstreamCall, Place>>();
   /** For the first call; the deadlines of all others are later. */
@@ -85,6 +86,11 @@ export class PendingQueue {
   /** The next call, which stays in the queue. */
   get first(): PendingCall | undefined {
     return this.#clients.values().next().value?.values().next().value;
+  }
+
+  /** Returns a call that waits, with its request; undefined if it does not wait. */
+  placeOf(call: ConnectionCall): PendingCall | undefined {
+    return this.#places.get(call);
   }
 
   /** The first call of each client, in the order of their turns. */
