@@ -129,6 +129,11 @@ export interface ClientFailure {
     /** The source of the body has ended before the body. */
     | "aborted";
   readonly message: string;
+  /**
+   * The server has rejected the request since it has too much to do for the connection. A server of Node rejects all on
+   * a connection on which 10 MB of responses wait.
+   */
+  readonly isExhausted?: boolean;
   /** The server has rejected what a client has sent: by a reset (RFC 9113 §7), or by the end of the connection. */
   readonly isRejected?: boolean;
   /** Whether the request was not sent completely, where the server has ended the connection by an error. */

@@ -101,7 +101,9 @@ async function startCounted(
     stream.on("error", () => undefined).on("close", () => void streams--);
     onStream(stream, headers[":path"]);
   });
+  const sockets: Socket[] = [];
   const listener = createTcpServer({ pauseOnConnect: true }, (socket) => {
+    sockets.push(socket);
     void (accepts ?? Promise.resolve()).then(() => {
       server.emit("connection", socket);
       socket.resume();
@@ -121,7 +123,7 @@ async function startCounted(
     for (const { socket } of cancelled) socket.destroy();
     await expect.poll(() => streams).toBe(open);
   };
-  return { gateway, send, cancelSome, sessions, connections: () => sessions.length };
+  return { gateway, send, cancelSome, sessions, sockets, connections: () => sessions.length };
 }
 
 /** Two connections may take no more requests. */
@@ -175,6 +177,45 @@ test("streams that one client holds do not keep others waiting, where an endpoin
   }
   expect((await fetch(`${gateway.url()}/other`)).status).toBe(200);
   held.forEach(respondOk);
+});
+
+/** Node rejects all requests on a connection on which 10 MB of responses wait (`maxSessionMemory`). */
+test("a response that its client does not read fails requests of others once", async () => {
+  const large = Buffer.alloc(20 << 20);
+  const { gateway, send, sockets } = await startCounted(
+    (stream, path) => {
+      stream.respond({ ":status": 200 });
+      stream.end(path === "/large" ? large : "");
+    },
+    { expectsProxyHeader: true },
+  );
+  const requests = (): number => gateway.dataPlane.endpoints().reduce((sum, each) => sum + each.requests, 0);
+  const leaveUnread = async (): Promise<void> => {
+    const before = requests();
+    const unread = send("10.0.0.1", "/large");
+    unread.socket.pause();
+    await expect.poll(requests).toBe(before + 1);
+    let sent = 0;
+    const isStopped = (): boolean => {
+      const before = sent;
+      sent = sockets.reduce((sum, { bytesWritten }) => sum + bytesWritten, 0);
+      return sent > 1 << 20 && sent === before;
+    };
+    await expect.poll(isStopped).toBe(true);
+  };
+  const statusOf = async (method: string): Promise<string> => {
+    const { text } = openFrom(gateway, "10.0.0.2", `${method} / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n`);
+    await expect.poll(text).toContain("HTTP/1.1 ");
+    return text().slice(9, 12);
+  };
+  expect(await statusOf("POST")).toBe("200");
+  await leaveUnread();
+  expect(await statusOf("GET")).toBe("200");
+  for (let round = 0; round < 3; round++) {
+    await leaveUnread();
+    for (let count = 0; count < 3; count++) expect(await statusOf("POST")).toBe("200");
+  }
+  expect(sockets.length).toBe(5);
 });
 
 test("requests that begin before an endpoint has said how few streams it accepts do not wait behind each other", async () => {

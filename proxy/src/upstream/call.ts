@@ -75,6 +75,8 @@ export class UpstreamCall implements ConnectionCall {
   readonly address: string;
   /** As `UpstreamRequest.client`. */
   readonly client: string | undefined;
+  /** Whether `pause` was called. */
+  hasPaused = false;
   /** 0 until the head of a response has arrived. */
   status = 0;
   /** The connection of the call, set by the owner. Undefined while the call waits for one. */
@@ -98,6 +100,7 @@ export class UpstreamCall implements ConnectionCall {
 
   /** Stops reading from the endpoint until `resume`. The buffers of the kernel then slow the endpoint down. */
   pause(): void {
+    this.hasPaused = true;
     this.#exchange?.pause();
   }
 

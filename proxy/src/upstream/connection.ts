@@ -47,6 +47,8 @@ export interface ConnectionCall extends ClientExchangeEvents {
   readonly isOver: boolean;
   /** Whether `onSent` was called. */
   readonly hasBegun: boolean;
+  /** Whether the client has read its response slower than the endpoint has sent it. */
+  readonly hasPaused: boolean;
   /** The status of the response; 0 until its head has arrived. */
   readonly status: number;
   /** The call has got its connection, which may still have to connect. */

@@ -327,10 +327,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
       if (isFailure) this.#owner.onFailed(this);
     }
     const { connection } = call;
-    if (failure?.isUpload !== undefined && connection !== undefined) {
-      const nowMs = this.#options.clock.monotonicMs();
-      (this.#isolatedClients ??= new IsolatedClients()).failed(call, connection, failure, nowMs);
-    }
+    if (failure !== undefined && connection !== undefined) this.#isolate(call, connection, failure);
     if (connection === undefined) {
       this.#leavePending(call);
       return;
@@ -361,6 +358,19 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     this.#options.sockets.serve(this);
     if (this.#closing && connection.calls.size === 0) this.#discard(connection);
     this.#options.sockets.serveWaiting();
+  }
+
+  /** The clients that are the cause get connections of their own. */
+  #isolate(call: UpstreamCall, connection: Connection, failure: UpstreamFailure): void {
+    const { isUpload, isExhausted } = failure;
+    if (isUpload === undefined && isExhausted === undefined) return;
+    const clients = (this.#isolatedClients ??= new IsolatedClients());
+    const nowMs = this.#options.clock.monotonicMs();
+    if (isUpload !== undefined) clients.failed(call, connection, failure, nowMs);
+    if (isExhausted !== true) return;
+    clients.exhausted(connection, nowMs);
+    this.onUnavailable(connection);
+    this.#newer = new Set();
   }
 
   #leavePending(call: UpstreamCall): void {

@@ -27,6 +27,8 @@ export interface UpstreamFailure {
   readonly message: string;
   /** The endpoint has got the request, and the proxy has ended the call in favor of another one (`overloaded`). */
   readonly isDisplaced?: boolean;
+  /** As `ClientFailure.isExhausted`. */
+  readonly isExhausted?: boolean;
   /** As `ClientFailure.isRejected`. */
   readonly isRejected?: boolean;
   /** As `ClientFailure.isUpload`. */

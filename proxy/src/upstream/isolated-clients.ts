@@ -1,7 +1,8 @@
 /**
  * The clients whose requests to an endpoint have connections of their own for a while, since the endpoint has ended a
- * connection by an error during an upload of theirs. Servers do so for slow uploads (Kestrel) and for small parts of
- * them (Tomcat), and the gateway cannot know it before. See ADR 66.
+ * connection by an error during an upload of theirs, or has rejected requests of others on a connection while they did
+ * not read a response. Servers do so for slow uploads (Kestrel), for small parts of them (Tomcat), and for responses
+ * that wait (Node), and the gateway cannot know it before. See ADR 66.
  */
 import type { Connection, ConnectionCall } from "./connection.ts";
 import type { UpstreamFailure } from "./failure.ts";
@@ -29,7 +30,17 @@ export class IsolatedClients {
     const isShared = connection.calls.values().some((other) => other.client !== client);
     if (isShared) this.#ended.add(connection);
     if (!isUpload) return;
-    if (!this.#ended.has(connection) && !this.has(client, nowMs)) return;
+    if (this.#ended.has(connection) || this.has(client, nowMs)) this.#isolate(client, nowMs);
+  }
+
+  /** The endpoint has too much to do for a connection: responses wait on it that were not read fast. */
+  exhausted({ calls }: Connection, nowMs: number): void {
+    const clients = new Set(calls.values().map(({ client }) => client));
+    if (clients.size < 2) return;
+    for (const { client, hasPaused } of calls) if (hasPaused) this.#isolate(client, nowMs);
+  }
+
+  #isolate(client: string | undefined, nowMs: number): void {
     this.#clients.delete(client);
     this.#clients.set(client, nowMs + isolationMs);
     if (this.#clients.size <= maxClients) return;

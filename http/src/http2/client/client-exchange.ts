@@ -201,7 +201,8 @@ export class Http2ClientExchange
 
   wasReset(code: number): void {
     const message = `the server has reset the stream with error code ${code}`;
-    this.#fail({ kind: "reset", message, isRejected: rejections.has(code) });
+    const isExhausted = code === ErrorCode.EnhanceYourCalm && !this.hasHead;
+    this.#fail({ kind: "reset", message, isRejected: rejections.has(code), ...(isExhausted && { isExhausted }) });
   }
 
   unprocessed(reason: string): void {
