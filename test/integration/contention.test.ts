@@ -288,6 +288,18 @@ describe("requests that a backend takes long for", () => {
     expect(slow.map(({ text }) => text().slice(0, 12))).toEqual(["", "", "", "HTTP/1.1 503"]);
   });
 
+  test("that wait for a connection make room where others have all connections", async () => {
+    const { gateway, held } = await start({ maxRequests: 2 * maxConnections });
+    for (let at = 0; at < maxConnections; at++) await send(gateway, `10.0.1.${at}`, get("/hold"));
+    await expect.poll(() => held.length).toBe(maxConnections);
+    const waiting: ProxiedClient[] = [];
+    for (let count = 0; count < maxConnections; count++) waiting.push(await send(gateway, "10.0.0.1", get("/wait")));
+    const other = await send(gateway, "10.0.0.2", get("/other"));
+    await expect.poll(() => waiting.map(({ text }) => text().slice(0, 12))).toEqual(["", "", "", "HTTP/1.1 503"]);
+    held.forEach((response) => response.end());
+    await expect.poll(() => other.text()).toContain("/other");
+  });
+
   /** An HTTP/2 endpoint that responds to `/other` only, behind connections with `settings`. */
   async function startHttp2(settings: Settings, upstream: Partial<UpstreamSettings>) {
     const streams: ServerHttp2Stream[] = [];

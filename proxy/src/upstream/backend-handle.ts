@@ -188,7 +188,8 @@ export class BackendHandle implements PoolOwner {
   }
 
   /**
-   * Ends the newest call of the client with the most, so that one of `client` can be sent instead.
+   * Ends the newest call of the client with the most, or fails a pending one, so that one of `client` can be sent
+   * instead.
    *
    * @returns false, without ending one, if `client` would have as many.
    */
@@ -199,7 +200,8 @@ export class BackendHandle implements PoolOwner {
       const knownMs = Math.max(calls.length, this.#members.length) * clientCallMs;
       this.#clientCalls = { calls: new ClientCalls(calls), untilMs: nowMs + knownMs };
     }
-    return this.#clientCalls.calls.displaceFor(client);
+    if (this.#clientCalls.calls.displaceFor(client)) return true;
+    return this.load.waiting > 0 && this.#members.some(({ pool }) => pool?.makeRoomFor(client) === true);
   }
 
   /**
