@@ -66,6 +66,40 @@ async function untilEjected(gateway: TestGateway, failing: TestBackend): Promise
   }
 }
 
+describe("responses that one client makes fail", () => {
+  async function startServing() {
+    const serve: RequestListener = (request, response) =>
+      respondWith(request.url === "/fails" ? 500 : 200)(request, response);
+    const backends = [await startBackend(serve), await startBackend(serve)] as const;
+    const gateway = await startGateway(serviceOn(...backends), { random: alternately(), expectsProxyHeader: true });
+    const request = async (address: string, path: string): Promise<void> => {
+      const { length } = gateway.records;
+      openFrom(gateway, address, `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+      await expect.poll(() => gateway.records.length).toBe(length + 1);
+    };
+    const isServing = (): boolean => backends.every(({ requests }) => requests.length > 0);
+    while (!isServing()) await request("10.0.0.2", "/");
+    const ejections = (): number =>
+      gateway.dataPlane.endpoints().reduce((sum, { timesEjected }) => sum + timesEjected, 0);
+    return { gateway, request, ejections };
+  }
+
+  test("do not eject an endpoint that serves others", async () => {
+    const { request, ejections } = await startServing();
+    for (let count = 0; count < 40; count++) await request("10.0.0.1", "/fails");
+    expect(ejections()).toBe(0);
+    for (let count = 0; count < 10; count++) await request(`10.0.0.${count + 3}`, "/fails");
+    expect(ejections()).toBe(1);
+  });
+
+  test("eject it if it serves no others for ten seconds", async () => {
+    const { gateway, request, ejections } = await startServing();
+    gateway.clock.advance(10_000);
+    for (let count = 0; count < 20; count++) await request("10.0.0.1", "/fails");
+    expect(ejections()).toBe(1);
+  });
+});
+
 describe("an endpoint that fails five times in a row", () => {
   test("is ejected, then used again, and ejected for twice as long if it fails again", async () => {
     const { failing, healthy, gateway } = await startPair();

@@ -261,7 +261,7 @@ export class BackendHandle implements PoolOwner {
   }
 
   onFailed(pool: EndpointPool): void {
-    if (!deservesEjection(pool.health)) return;
+    if (!deservesEjection(pool.failuresToEject)) return;
     const members = this.#members;
     const member = members.find((candidate) => candidate.pool === pool);
     if (member === undefined || member.ejection !== undefined) return;

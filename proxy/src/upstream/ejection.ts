@@ -1,5 +1,4 @@
 /** Outlier detection: when a failing endpoint is ejected, and for how long. */
-import type { EndpointFigures } from "./endpoint-health.ts";
 
 /** Consecutive failures. */
 const failuresToEject = 5;
@@ -7,7 +6,7 @@ const firstEjectionMs = 10_000;
 const longestEjectionMs = 300_000;
 
 /** Whether to eject an endpoint. One that fails again right after its return is ejected again. */
-export function deservesEjection({ consecutiveFailures }: Pick<EndpointFigures, "consecutiveFailures">): boolean {
+export function deservesEjection(consecutiveFailures: number): boolean {
   return consecutiveFailures >= failuresToEject;
 }
 

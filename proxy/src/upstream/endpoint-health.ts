@@ -3,6 +3,8 @@
  * about the last ten matter.
  */
 
+import { FailuresByClient } from "./failures-by-client.ts";
+
 /** The weight of the newest response in the averages. */
 const alpha = 0.3;
 /** The score from which an endpoint is displayed as 1.00, and its previous ejections are ignored. */
@@ -27,15 +29,31 @@ export class EndpointHealth {
   notedMs = Number.NEGATIVE_INFINITY;
   /** The clients whose requests were rejected since the last success, up to `clientsOfFailure`. */
   #rejected: Set<string | undefined> | undefined;
+  #byClient: FailuresByClient | undefined;
 
-  /** Records the start of a response. */
-  responded(isGood: boolean, latencyMs: number, nowMs: number): void {
+  /** Records the start of a response to a client. */
+  responded(isGood: boolean, latencyMs: number, nowMs: number, client?: string): void {
     this.latencyMs = this.latencyMs === 0 ? latencyMs : this.latencyMs + alpha * (latencyMs - this.latencyMs);
-    if (isGood) this.#succeeded(nowMs);
-    else this.failed(nowMs);
+    if (isGood) this.#succeeded(nowMs, client);
+    else this.failedFor(client, nowMs);
   }
 
-  /** Records a missing or truncated response. */
+  /** Consecutive failures, without those that may be the fault of their client. */
+  failuresToEject(nowMs: number): number {
+    return this.consecutiveFailures - (this.#byClient?.uncounted(nowMs) ?? 0);
+  }
+
+  /** Records a failed, missing or truncated response to a client. */
+  failedFor(client: string | undefined, nowMs: number): void {
+    this.#ownByClient.failed(client);
+    this.failed(nowMs);
+  }
+
+  get #ownByClient(): FailuresByClient {
+    return (this.#byClient ??= new FailuresByClient());
+  }
+
+  /** Records a failure that no client has caused. */
   failed(nowMs: number): void {
     this.notedMs = nowMs;
     this.score -= alpha * this.score;
@@ -55,7 +73,8 @@ export class EndpointHealth {
     return true;
   }
 
-  #succeeded(nowMs: number): void {
+  #succeeded(nowMs: number, client: string | undefined): void {
+    this.#ownByClient.succeeded(client, nowMs);
     this.#rejected = undefined;
     this.notedMs = nowMs;
     this.score += alpha * (1 - this.score);

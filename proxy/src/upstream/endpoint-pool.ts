@@ -117,6 +117,11 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     return this.#health ?? unmeasured;
   }
 
+  /** As `EndpointHealth.failuresToEject`. */
+  get failuresToEject(): number {
+    return this.#health?.failuresToEject(this.#options.clock.monotonicMs()) ?? 0;
+  }
+
   /** Counts an ejection. */
   countEjection(): void {
     this.#ownHealth.timesEjected++;
@@ -311,7 +316,7 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
   responded(call: UpstreamCall): void {
     const nowMs = this.#options.clock.monotonicMs();
     const isGood = call.status < 500;
-    this.#ownHealth.responded(isGood, nowMs - call.sentMs, nowMs);
+    this.#ownHealth.responded(isGood, nowMs - call.sentMs, nowMs, call.client);
     if (!isGood) this.#owner.onFailed(this);
   }
 
@@ -320,7 +325,9 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     this.inFlight--;
     if (this.#tunnels?.delete(call) !== true) this.#owner.load.inFlight--;
     if (failure !== undefined && saysSomethingOfTheEndpoint(failure)) {
-      this.#ownHealth.failed(this.#options.clock.monotonicMs());
+      const nowMs = this.#options.clock.monotonicMs();
+      if (failure.kind === "connect") this.#ownHealth.failed(nowMs);
+      else this.#ownHealth.failedFor(call.client, nowMs);
       this.#owner.onFailed(this);
     } else if (failure?.isRejected === true) {
       const isFailure = this.#ownHealth.rejected(call.client, this.#options.clock.monotonicMs());

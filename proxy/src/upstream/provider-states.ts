@@ -181,7 +181,7 @@ export class ProviderState {
       const known = this.#get(row, at.client);
       this.#set(row, at.failures, failures);
       this.#set(row, at.client, known === 0 || known === client ? client : several);
-      if (!deservesEjection({ consecutiveFailures: failures }) || this.#get(row, at.failingUntilMs) > nowMs) return;
+      if (!deservesEjection(failures) || this.#get(row, at.failingUntilMs) > nowMs) return;
       const ejections = this.#get(row, at.ejections);
       this.#set(row, at.failingUntilMs, nowMs + ejectionMs(ejections, random));
       this.#set(row, at.ejections, ejections + 1);
