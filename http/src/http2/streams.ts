@@ -126,10 +126,12 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
 
   #wait(stream: Http2Stream): void {
     if (stream.sendWindowBytes <= 0) return;
-    const isHeldBack =
-      this.sendWindowBytes > 0 && stream.share?.roomIn(this.sendWindowBytes, this.largestWindowBytes) === 0;
-    if (isHeldBack) this.#heldBack.add(stream);
+    if (this.sendWindowBytes > 0 && !this.#hasRoom(stream)) this.#heldBack.add(stream);
     else this.#waiting.add(stream);
+  }
+
+  #hasRoom({ share }: Http2Stream): boolean {
+    return share === undefined || share.roomIn(this.sendWindowBytes, this.largestWindowBytes) > 0;
   }
 
   sentData(bytes: number, isLargePart: boolean): void {
@@ -276,9 +278,10 @@ export abstract class Streams<Stream extends Http2Stream> implements StreamHost 
 
   /** Sends as much as the windows and the socket allow now, a frame of each stream in turn. */
   resumeWaiting(): void {
-    if (this.#heldBack.size > 0) {
-      for (const stream of this.#heldBack) this.#waiting.add(stream);
-      this.#heldBack.clear();
+    for (const stream of this.#heldBack) {
+      if (!this.#hasRoom(stream)) continue;
+      this.#heldBack.delete(stream);
+      this.#waiting.add(stream);
     }
     // A stream that is added again is last, so the loop visits the streams in turn.
     for (const stream of this.#waiting) {
