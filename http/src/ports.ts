@@ -50,6 +50,8 @@ export interface ServerExchange {
   readonly isReceiving: boolean;
   /** Written bytes that the client has not read yet, of this response and the previous ones on the connection. */
   readonly unreadBytes: number;
+  /** Written bytes of this response that wait in memory. */
+  readonly waitingBytes: number;
   /**
    * Sends a complete response in one write. `content-length` is added if the response may have a body.
    *
@@ -163,6 +165,8 @@ export interface ClientExchangeEvents {
 
 /** A request in progress. Its methods have no effect after the end. */
 export interface ClientExchange {
+  /** Bytes of the response that were received, and wait until `resume`. */
+  readonly bufferedBytes: number;
   /** Pauses the response until `resume`. The flow control of the protocol then slows the server down. */
   pause(): void;
   resume(): void;

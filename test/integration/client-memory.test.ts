@@ -1,8 +1,9 @@
 /** The memory bound of connections and request heads, and which connections are closed when it is reached. */
 import { once } from "node:events";
-import { constants } from "node:http2";
+import { constants, createServer, type ServerHttp2Stream } from "node:http2";
 import type { ServerResponse } from "node:http";
-import { expect, test } from "vitest";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import {
   backendManifest,
@@ -10,6 +11,7 @@ import {
   gatewayManifest,
   manifests,
   routeManifest,
+  serviceManifest,
   startGateway,
   type TestGateway,
   type TestGatewayOptions,
@@ -391,6 +393,38 @@ test("HTTP/2 responses that cannot be sent count as requests in progress, and ar
   await expect.poll(() => inProgress(gateway) * 8.5 * kib).toBeLessThan(1.5 * 512 * kib);
   expect(inProgress(gateway)).toBeGreaterThan(20);
   expect(gateway.records.filter(({ reason }) => reason === "HeadMemoryFull").length).toBeGreaterThan(600);
+  await openIdle(gateway, "10.0.0.2");
+});
+
+test("responses of an HTTP/2 endpoint that wait for a client count, and end at the bound", async () => {
+  const large = Buffer.alloc(300_000);
+  const server = createServer({ maxSessionMemory: 1_000 }).on("stream", (stream: ServerHttp2Stream, headers) => {
+    stream.on("error", () => undefined).respond({ ":status": 200 });
+    stream.end(headers[":path"] === "/large" ? large : "ok");
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  // A listening TCP server has such an address.
+  const { port } = server.address() as AddressInfo;
+  const service = serviceManifest("svc", [port], "appProtocol: kubernetes.io/h2c");
+  const route = routeManifest("r", ["{ backendRefs: [{ name: svc, port: 80 }] }"]);
+  const requestBytes = 8_192 * kib;
+  const gateway = await startGateway(manifests(gatewayManifest(), service, route), {
+    clientMemory: { connectionBytes: 20 * unit, requestBytes },
+    expectsProxyHeader: true,
+  });
+  for (let count = 1; count <= 2; count++) {
+    openWithoutReading(gateway, "10.0.0.1", "/large");
+    await expect.poll(() => inProgress(gateway) + gateway.records.length).toBe(100 * count);
+  }
+  const windowBytes = 256 * kib;
+  const isBounded = (): boolean => {
+    gateway.clock.advance(100);
+    return inProgress(gateway) * windowBytes < requestBytes * 1.1;
+  };
+  await expect.poll(isBounded).toBe(true);
+  expect(inProgress(gateway) * windowBytes).toBeGreaterThan(requestBytes / 2);
   await openIdle(gateway, "10.0.0.2");
 });
 

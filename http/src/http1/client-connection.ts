@@ -312,6 +312,8 @@ export class Http1ClientConnection implements Swept {
 
 /** One request, and the progress of its response. */
 class Exchange implements ClientExchange, UploadOwner, BodySink {
+  /** While it is paused, the socket is not read. */
+  readonly bufferedBytes = 0;
   readonly #connection: Http1ClientConnection;
   readonly events: ClientExchangeEvents;
   readonly method: string;

@@ -82,6 +82,10 @@ export class Http1Exchange implements ServerExchange {
     return this.#state === "switched" || this.#connection.isReceiving;
   }
 
+  get waitingBytes(): number {
+    return this.unreadBytes;
+  }
+
   get unreadBytes(): number {
     return this.#connection.unreadBytes;
   }

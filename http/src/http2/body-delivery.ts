@@ -42,6 +42,11 @@ export class BodyDelivery {
     return this.#isPaused;
   }
 
+  /** Received bytes that were not delivered. */
+  get bufferedBytes(): number {
+    return this.#held?.length ?? 0;
+  }
+
   /** Starts the delivery to `receiver`, after this call. */
   read(receiver: BodyReceiver): void {
     this.#receiver = receiver;

@@ -4,9 +4,9 @@
  *
  * Connections and requests have a budget each. A connection counts with the memory of an idle one, from accept to
  * close. A request counts with its own memory (`request-memory.ts`) from the moment that it is parsed until its stream
- * or response is closed, also if it is rejected. Incomplete request heads count too, and the bytes of relayed
- * connections that wait to be sent; a relayed connection counts with its connection to the backend. Requests may use
- * the memory that open connections do not use.
+ * or response is closed, also if it is rejected, and with what waits of its response. Incomplete request heads count
+ * too, and the bytes of relayed connections that wait to be sent; a relayed connection counts with its connection to the
+ * backend. Requests may use the memory that open connections do not use.
  *
  * Below the budgets there is no limit per client address, because a load balancer or an office is one address. When the
  * budget for connections is used up, idle connections of the addresses with the most connections are closed, or their
@@ -98,7 +98,7 @@ export interface HeldRequest {
   readonly connection: Connection;
   /** Client address, as rate limits see it. */
   readonly client: string;
-  /** Bytes of memory, without the body. */
+  /** Bytes of memory, without the body of the request, and with what waits of the response. */
   readonly memoryBytes: number;
   /** As `Stallable.endStalled`. */
   endStalled(): void;

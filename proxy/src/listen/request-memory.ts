@@ -11,6 +11,8 @@ const kib = 1024;
  * client. Measured: 8.4 KiB with HTTP/2, less with HTTP/1.
  */
 export const inProgressBytes = 8.5 * kib;
+/** Bytes of a response that `inProgressBytes` contains. */
+const shortResponseBytes = 4 * kib;
 /**
  * Memory of a field without its characters: two strings and their list items. One byte of HPACK can represent a field.
  */
@@ -25,4 +27,13 @@ function headBytes(target: string, rawHeaders: readonly string[]): number {
 /** Returns the memory of a request in progress in bytes. @param rawHeaders names and values alternate. */
 export function memoryInProgress(target: string, rawHeaders: readonly string[]): number {
   return inProgressBytes + headBytes(target, rawHeaders);
+}
+
+/**
+ * Returns what a response adds to the memory of its request.
+ *
+ * @param waitingBytes its bytes that wait for the client.
+ */
+export function memoryOfResponse(waitingBytes: number): number {
+  return Math.max(0, waitingBytes - shortResponseBytes);
 }

@@ -16,7 +16,7 @@ import type { Listener } from "../ir/snapshot.ts";
 import type { HeldRequest } from "../listen/client-connections.ts";
 import type { Connection } from "../listen/connection.ts";
 import type { Downstream, DownstreamEvents } from "../listen/downstream.ts";
-import { memoryInProgress } from "../listen/request-memory.ts";
+import { memoryInProgress, memoryOfResponse } from "../listen/request-memory.ts";
 import { clientApi } from "../llm/client-api.ts";
 import { maxAiRequestBytes } from "../llm/ai-request.ts";
 import type { LlmRequest } from "../llm/llm-request.ts";
@@ -153,7 +153,7 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   /** The model for which the rule was searched; undefined where the search did not depend on it. */
   #routed: RequestModel | undefined;
   /** Asked for in few requests. */
-  #memoryBytes: number | undefined;
+  #headBytes: number | undefined;
 
   constructor(services: ExchangeServices, downstream: Downstream) {
     const { head, connection, exchange } = downstream;
@@ -502,8 +502,10 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
   }
 
   get memoryBytes(): number {
-    const { path, rawHeaders } = this.downstream.head;
-    return (this.#memoryBytes ??= memoryInProgress(path, rawHeaders));
+    const { head, exchange } = this.downstream;
+    this.#headBytes ??= memoryInProgress(head.path, head.rawHeaders);
+    const responseBytes = exchange.waitingBytes + (this.#forwarding?.bufferedBytes ?? 0);
+    return this.#headBytes + memoryOfResponse(responseBytes);
   }
 
   endForMemory(): void {

@@ -25,6 +25,10 @@ export class LoggedExchange implements ServerExchange {
     return this.#inner.isReceiving;
   }
 
+  get waitingBytes(): number {
+    return this.#inner.waitingBytes;
+  }
+
   get unreadBytes(): number {
     return this.#inner.unreadBytes;
   }

@@ -108,6 +108,11 @@ export class UpstreamCall implements ConnectionCall {
     this.#exchange?.resume();
   }
 
+  /** As `ClientExchange.bufferedBytes`. */
+  get bufferedBytes(): number {
+    return this.#exchange?.bufferedBytes ?? 0;
+  }
+
   /** Whether the call has been assigned to an open connection. */
   get hasBegun(): boolean {
     return this.#hasBegun;

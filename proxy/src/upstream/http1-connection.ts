@@ -34,6 +34,7 @@ export class Http1Connection implements Connection, ClientExchange, SocketOwner 
   readonly isHttp2 = false;
   readonly maxCalls = 1;
   readonly isCrowded = false;
+  readonly bufferedBytes = 0;
   readonly calls = new Set<ConnectionCall>();
   isFree = false;
   isUnused = false;

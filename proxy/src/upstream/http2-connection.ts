@@ -174,6 +174,7 @@ function failClosed({ call }: SentCall): void {
 class WaitingCall implements ClientExchange {
   readonly sent: SentCall;
   readonly announcedBytes: number;
+  readonly bufferedBytes = 0;
   readonly #waiting: Set<WaitingCall>;
 
   /** @param waiting gets the call, until it is aborted. */

@@ -99,6 +99,10 @@ export class Http2ClientExchange
 
   // The methods for the receiver.
 
+  get bufferedBytes(): number {
+    return this.#delivery.bufferedBytes;
+  }
+
   pause(): void {
     if (!this.#isOver) this.#delivery.pause();
   }

@@ -61,6 +61,10 @@ export class Http2Exchange implements ServerExchange, StreamReceiver, IncomingBo
     return this.#delivery.isOpen;
   }
 
+  get waitingBytes(): number {
+    return this.#stream.waitingBytes;
+  }
+
   get unreadBytes(): number {
     // The bytes that wait for the window of the stream are more precise than those that all streams have written.
     return this.#stream.isWaiting ? this.#stream.waitingBytes : this.#stream.unsentBytes;

@@ -183,6 +183,11 @@ export class Forwarding implements RelayOwner, TrailerSelection {
     return !isTunnel && this.#call?.connection !== undefined && this.#history.tried.at(-1)?.hasWaiting === true;
   }
 
+  /** Bytes of the response that wait for the client, and were not passed on to its connection. */
+  get bufferedBytes(): number {
+    return this.#call?.bufferedBytes ?? 0;
+  }
+
   /** The client reads more of the response. */
   resume(): void {
     this.#call?.resume();

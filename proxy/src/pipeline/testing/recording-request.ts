@@ -123,6 +123,7 @@ export class RecordingRequest implements StagedRequest {
         body: undefined,
         isReceiving: false,
         unreadBytes: 0,
+        waitingBytes: 0,
         respond: unexpected,
         forward: unexpected,
         inform: unexpected,
