@@ -5,8 +5,8 @@
  * Connections and requests have a budget each. A connection counts with the memory of an idle one, from accept to
  * close. A request counts with its own memory (`request-memory.ts`) from the moment that it is parsed until its stream
  * or response is closed, also if it is rejected, and with what waits of its response. Incomplete request heads count
- * too, and the bytes of relayed connections that wait to be sent; a relayed connection counts with its connection to the
- * backend. Requests may use the memory that open connections do not use.
+ * too, and the bytes of relayed connections that wait to be sent; a relayed connection counts with that to its backend.
+ * Requests may use the memory that open connections do not use.
  *
  * Below the budgets there is no limit per client address, because a load balancer or an office is one address. When the
  * budget for connections is used up, idle connections of the addresses with the most connections are closed, or their
