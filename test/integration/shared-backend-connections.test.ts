@@ -3,20 +3,13 @@
  * own streams may end it.
  */
 import { once } from "node:events";
-import { get, request } from "node:http";
+import { get } from "node:http";
 import { createServer, type ServerHttp2Session, type ServerHttp2Stream, type Settings } from "node:http2";
 import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { HpackDecoder } from "../../http/src/http2/hpack/hpack-decoder.ts";
-import {
-  gatewayManifest,
-  manifests,
-  routeManifest,
-  serviceManifest,
-  startGateway,
-  type TestGateway,
-  type TestGatewayOptions,
-} from "../support/gateway.ts";
+import type { TestGatewayOptions } from "../support/gateway.ts";
+import { startHttp2Gateway } from "../support/http2-gateway.ts";
 import { openFrom, type ProxiedClient } from "../support/proxied-client.ts";
 import {
   endHeaders,
@@ -25,25 +18,14 @@ import {
   frame,
   frameType,
   literalBlock,
+  okHead,
   startRawHttp2Backend,
+  uint32,
 } from "../support/raw-http2.ts";
 
 /** RFC 9113 §7 */
 const protocolError = 1;
-const internalError = 2;
 const enhanceYourCalm = 11;
-const okHead = literalBlock([[":status", "200"]]);
-
-function serve(port: number, options: TestGatewayOptions = {}): Promise<TestGateway> {
-  return startGateway(
-    manifests(
-      gatewayManifest(),
-      serviceManifest("svc", [port], "appProtocol: kubernetes.io/h2c"),
-      routeManifest("r", ["{ backendRefs: [{ name: svc, port: 80 }] }"]),
-    ),
-    options,
-  );
-}
 
 /** A gateway, and its connection to an endpoint whose frames the test sends. */
 async function startShared() {
@@ -53,7 +35,7 @@ async function startShared() {
     sockets.add(socket);
     frames.push(...received);
   });
-  const gateway = await serve(port);
+  const gateway = await startHttp2Gateway(port);
   const ofType = (type: number, stream?: number): readonly Frame[] =>
     frames.filter((each) => each.type === type && (stream ?? each.stream) === each.stream);
   const send = (...parts: readonly Buffer[]): void => {
@@ -74,14 +56,14 @@ async function startResponding() {
       if (type === frameType.headers) socket.write(frame(frameType.headers, endHeaders | endStream, stream, okHead));
     }
   });
-  const gateway = await serve(port);
+  const gateway = await startHttp2Gateway(port);
   return { gateway, sockets };
 }
 
 interface CountedOptions extends TestGatewayOptions {
   readonly settings?: Settings;
   /** The endpoint says nothing before. */
-  readonly accepts?: Promise<void>;
+  readonly accepts?: Promise<unknown>;
 }
 
 /** A gateway, and the numbers of connections and open streams of an endpoint. */
@@ -112,7 +94,7 @@ async function startCounted(
   await once(listener.listen(0, "127.0.0.1"), "listening");
   onTestFinished(() => void listener.close());
   // A listening TCP server has such an address.
-  const gateway = await serve((listener.address() as AddressInfo).port, options);
+  const gateway = await startHttp2Gateway((listener.address() as AddressInfo).port, options);
   const send = (address: string, path: string, fields = ""): ProxiedClient =>
     openFrom(gateway, address, `GET ${path} HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
   /** Sends as many requests as make the connection take no more, while others are open, and cancels them. */
@@ -220,7 +202,7 @@ test("a response that its client does not read fails requests of others once", a
 
 test("requests that begin before an endpoint has said how few streams it accepts do not wait behind each other", async () => {
   const held: ServerHttp2Stream[] = [];
-  const { promise: accepts, resolve: accept } = Promise.withResolvers<void>();
+  const { promise: accepts, resolve: accept } = Promise.withResolvers<undefined>();
   const { gateway, send, connections } = await startCounted((stream) => void held.push(stream), {
     settings: { maxConcurrentStreams: 2 },
     accepts,
@@ -228,7 +210,7 @@ test("requests that begin before an endpoint has said how few streams it accepts
   });
   const clients = Array.from({ length: 5 }, (_, at) => send(`10.0.0.${at}`, "/held"));
   await expect.poll(() => gateway.dataPlane.endpoints().map(({ pending }) => pending)).toEqual([5]);
-  accept();
+  accept(undefined);
   await expect.poll(() => held.length).toBe(5);
   expect(connections()).toBe(3);
   held.forEach(respondOk);
@@ -247,47 +229,14 @@ test("a connection gets as many calls as its own server accepts, where those of 
     return client;
   };
   const [first] = [await begin(1), await begin(2)];
-  await new Promise<void>((resolve) => void sessions[1]?.settings({ maxConcurrentStreams: 100 }, () => resolve()));
+  await new Promise<void>((resolve) => {
+    sessions[1]?.settings({ maxConcurrentStreams: 100 }, () => resolve());
+  });
   held.slice(0, 1).forEach(respondOk);
   await expect.poll(first.text).toContain("HTTP/1.1 200");
   await begin(3);
   await begin(4);
   expect(connections()).toBe(2);
-});
-
-test("an upload whose endpoint opens its windows often does not end the connection", async () => {
-  const windowBytes = 1 << 20;
-  const settings = Buffer.alloc(6);
-  settings.writeUInt16BE(4, 0);
-  settings.writeUInt32BE(windowBytes, 2);
-  const sockets = new Set<Socket>();
-  let headers = 0;
-  // As Go does: two frames for 4 KiB.
-  const port = await startRawHttp2Backend((frames, socket) => {
-    if (!sockets.has(socket)) {
-      socket.write(frame(frameType.settings, 0, 0, settings));
-      socket.write(frame(frameType.windowUpdate, 0, 0, uint32(windowBytes)));
-    }
-    sockets.add(socket);
-    for (const { type, flags, stream, payload } of frames) {
-      if (type === frameType.headers) headers++;
-      if (type !== frameType.data) continue;
-      for (let start = 0; start < payload.length; start += 4_096) {
-        const bytes = uint32(Math.min(4_096, payload.length - start));
-        socket.write(Buffer.concat([0, stream].map((id) => frame(frameType.windowUpdate, 0, id, bytes))));
-      }
-      const isEnd = stream === 3 && (flags & endStream) !== 0;
-      if (isEnd) socket.write(frame(frameType.headers, endHeaders | endStream, 3, okHead));
-    }
-  });
-  const gateway = await serve(port);
-  const waiting = fetch(`${gateway.url()}/waits`, { method: "POST", body: "a" });
-  await expect.poll(() => headers).toBe(1);
-  const upload = await fetch(`${gateway.url()}/upload`, { method: "POST", body: Buffer.alloc(64 << 20) });
-  expect(upload.status).toBe(200);
-  for (const socket of sockets) socket.write(frame(frameType.headers, endHeaders | endStream, 1, okHead));
-  expect((await waiting).status).toBe(200);
-  expect(sockets.size).toBe(1);
 });
 
 test("connections that take no more requests are bounded, and the client that holds most of them makes room", async () => {
@@ -378,12 +327,6 @@ test("a request that waits for a connection of its own delays no others that wai
   expect(held.has("/waits")).toBe(false);
 });
 
-function uint32(value: number): Buffer {
-  const bytes = Buffer.alloc(4);
-  bytes.writeUInt32BE(value);
-  return bytes;
-}
-
 /** When servers end a connection, by the requests that they have got, none with a response, and their resets. */
 const servers: Readonly<Record<string, (requests: number, resets: number) => boolean>> = {
   hyper: (_requests, resets) => resets > 20,
@@ -408,7 +351,7 @@ test.each(Object.keys(servers))("requests that a client cancels leave the connec
     }
     if (servers[name]?.(count.requests, count.resets) === true) socket.destroy();
   });
-  const gateway = await serve(port);
+  const gateway = await startHttp2Gateway(port);
   const response = fetch(`${gateway.url()}/waits`, { method: "POST", body: "a" });
   await expect.poll(() => begun.length).toBe(1);
   const inProgress = (): number => gateway.dataPlane.endpoints().reduce((sum, { pending }) => sum + pending, 0);
@@ -428,131 +371,6 @@ test.each(Object.keys(servers))("requests that a client cancels leave the connec
   expect((await response).status).toBe(200);
 });
 
-/** As with a server whose handler sends a stream, and does not read the body of the request. */
-test("an upload that a server does not read delays no others", async () => {
-  const uploads = new Map<Socket, number>();
-  const port = await startRawHttp2Backend((frames, socket) => {
-    for (const { type, flags, stream, payload } of frames) {
-      if (type === frameType.data) uploads.set(socket, (uploads.get(socket) ?? 0) + payload.length);
-      if (type !== frameType.data || (flags & endStream) === 0) continue;
-      socket.write(frame(frameType.headers, endHeaders | endStream, stream, okHead));
-    }
-  });
-  const gateway = await serve(port);
-  const unread = request(`${gateway.url()}/unread`, { method: "POST" }).on("error", () => undefined);
-  onTestFinished(() => void unread.destroy());
-  unread.write(Buffer.alloc(200_000));
-  // The first window of a connection.
-  await expect.poll(() => [...uploads.values()]).toEqual([65_535]);
-  const responses = Array.from({ length: 3 }, () => fetch(`${gateway.url()}/other`, { method: "POST", body: "a" }));
-  expect((await Promise.all(responses)).map(({ status }) => status)).toEqual([200, 200, 200]);
-  expect(uploads.size).toBe(2);
-});
-
-test("uploads that begin together do not wait for each other, and a server that pauses ends none of them", async () => {
-  const uploads = new Map<Socket, number>();
-  const streams: { readonly socket: Socket; readonly stream: number }[] = [];
-  const port = await startRawHttp2Backend((frames, socket) => {
-    for (const { type, stream, payload } of frames) {
-      if (type === frameType.headers) streams.push({ socket, stream });
-      if (type === frameType.data) uploads.set(socket, (uploads.get(socket) ?? 0) + payload.length);
-    }
-  });
-  const gateway = await serve(port);
-  // The gateway knows the window of an endpoint from an earlier connection.
-  const first = fetch(gateway.url());
-  await expect.poll(() => streams.length).toBe(1);
-  const windowBytes = 65_535;
-  const responses = Array.from({ length: 4 }, () =>
-    fetch(gateway.url(), { method: "POST", body: Buffer.alloc(2 * windowBytes) }),
-  );
-  await expect.poll(() => [...uploads.values()]).toEqual(responses.map(() => windowBytes));
-  for (let second = 0; second < 20; second++) gateway.clock.advance(1_000);
-  for (const { socket, stream } of streams) {
-    socket.write(frame(frameType.headers, endHeaders | endStream, stream, okHead));
-  }
-  expect((await Promise.all(responses)).map(({ status }) => status)).toEqual([200, 200, 200, 200]);
-  expect((await first).status).toBe(200);
-});
-
-/** A server of Go returns the window of a connection as its handlers read. */
-test("uploads of one client that a server does not read leave window of the connection to others", async () => {
-  const windowBytes = 65_535;
-  const received = new Map<number, number>();
-  const port = await startRawHttp2Backend((frames, socket) => {
-    for (const { type, stream, payload } of frames) {
-      if (type === frameType.headers) received.set(stream, 0);
-      if (type !== frameType.data) continue;
-      received.set(stream, (received.get(stream) ?? 0) + payload.length);
-      if (stream !== 1) continue;
-      const bytes = uint32(payload.length);
-      socket.write(Buffer.concat([0, stream].map((id) => frame(frameType.windowUpdate, 0, id, bytes))));
-    }
-  });
-  const gateway = await serve(port, { expectsProxyHeader: true });
-  const head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
-  const open = async (address: string): Promise<ProxiedClient> => {
-    const { size } = received;
-    const client = openFrom(gateway, address, head);
-    await expect.poll(() => received.size).toBe(size + 1);
-    return client;
-  };
-  const write = ({ socket }: ProxiedClient, bytes: number): void => {
-    socket.write(`${bytes.toString(16)}\r\n${"a".repeat(bytes)}\r\n`);
-  };
-  const read = await open("10.0.0.2");
-  const unread: ProxiedClient[] = [];
-  for (let count = 0; count < 10; count++) unread.push(await open("10.0.0.1"));
-  for (const upload of unread) write(upload, windowBytes);
-  const unreadBytes = (): number => [...received].reduce((sum, [stream, bytes]) => sum + (stream === 1 ? 0 : bytes), 0);
-  await expect.poll(unreadBytes).toBeGreaterThan(windowBytes / 2);
-  write(read, 4 * windowBytes);
-  await expect.poll(() => received.get(1)).toBe(4 * windowBytes);
-  expect(unread.map(({ text }) => text())).toEqual(unread.map(() => ""));
-});
-
-/** Tomcat ends a connection for small parts of an upload, and Kestrel for a slow one. */
-test.each([
-  ["Tomcat", enhanceYourCalm],
-  ["Kestrel", internalError],
-])(
-  "a client during whose upload %s has ended the connection of several has connections of its own",
-  async (_, code) => {
-    const begun: { readonly socket: Socket; readonly stream: number }[] = [];
-    const port = await startRawHttp2Backend((frames, socket) => {
-      for (const { type, flags, stream } of frames) {
-        if (type === frameType.headers && (flags & endStream) !== 0) begun.push({ socket, stream });
-        if (type !== frameType.data) continue;
-        socket.end(frame(frameType.goaway, 0, 0, Buffer.concat([uint32(stream), uint32(code)])));
-        return;
-      }
-    });
-    const gateway = await serve(port, { expectsProxyHeader: true });
-    const wait = async (count: number): Promise<ProxiedClient> => {
-      // A method that is not repeated.
-      const waiting = openFrom(gateway, "10.0.0.2", "DELETE /waits HTTP/1.1\r\nHost: a\r\n\r\n");
-      await expect.poll(() => begun.length).toBe(count);
-      return waiting;
-    };
-    const upload = async (): Promise<void> => {
-      const head = "POST /upload HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
-      const uploading = openFrom(gateway, "10.0.0.1", `${head}1\r\na\r\n`);
-      await expect.poll(uploading.text).toContain("HTTP/1.1 502");
-    };
-    const first = await wait(1);
-    await upload();
-    await expect.poll(first.text).toContain("HTTP/1.1 502");
-    const second = await wait(2);
-    for (let count = 0; count < 3; count++) await upload();
-    begun[1]?.socket.write(frame(frameType.headers, endHeaders | endStream, begun[1].stream, okHead));
-    await expect.poll(second.text).toContain("HTTP/1.1 200");
-    gateway.clock.advance(300_000);
-    const third = await wait(3);
-    await upload();
-    await expect.poll(third.text).toContain("HTTP/1.1 502");
-  },
-);
-
 /** Servers of Netty since 4.1.124, and others since CVE-2025-8671, count what they reset themselves. */
 test("requests that a server resets for what they are leave the connection of others", async () => {
   const begun: { readonly socket: Socket; readonly stream: number }[] = [];
@@ -568,7 +386,7 @@ test("requests that a server resets for what they are leave the connection of ot
       else socket.write(frame(frameType.rstStream, 0, stream, uint32(protocolError)));
     }
   });
-  const gateway = await serve(port);
+  const gateway = await startHttp2Gateway(port);
   const response = fetch(`${gateway.url()}/waits`, { method: "POST", body: "a" });
   await expect.poll(() => begun.length).toBe(1);
   for (let round = 0; round < 6; round++) {
@@ -608,7 +426,7 @@ test.each(parts.flatMap((part) => attacks.map(([name, fields]) => [name, part, f
         if ((flags & endStream) === 0) begun.push({ socket, stream });
       }
     });
-    const gateway = await serve(port);
+    const gateway = await startHttp2Gateway(port);
     const response = fetch(`${gateway.url()}/waits`, { method: "POST", body: "a" });
     await expect.poll(() => begun.length).toBe(1);
     const isHead = part === "the head";

@@ -112,3 +112,13 @@ function literal(text: string): Buffer {
   if (text.length > 126) throw new Error(`a text of ${text.length} bytes`);
   return Buffer.concat([Buffer.of(text.length), Buffer.from(text, "latin1")]);
 }
+
+/** The head of a response without fields. */
+export const okHead = literalBlock([[":status", "200"]]);
+
+/** A number of four bytes, such as the increment of a WINDOW_UPDATE. */
+export function uint32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
+}

@@ -180,13 +180,15 @@ function* planOf(
       desired,
       present: new Set(resources.Gateway.map(({ metadata }) => ownerKey(metadata))),
       suspended,
-      terminating: new Set(
-        resources.Namespace.flatMap(({ metadata }) =>
-          metadata.deletionTimestamp === undefined ? [] : [metadata.name],
-        ),
-      ),
+      terminating: terminatingNamespaces(resources),
     },
   };
+}
+
+function terminatingNamespaces({ Namespace }: ResourceSet): ReadonlySet<string> {
+  return new Set(
+    Namespace.flatMap(({ metadata }) => (metadata.deletionTimestamp === undefined ? [] : [metadata.name])),
+  );
 }
 
 /** Returns the same function for the same settings, since what is resolved with it is kept. */

@@ -10,22 +10,23 @@ const servedMs = 10_000;
 /** Failures of further clients all count. */
 const maxClients = 100;
 
-interface Served {
-  readonly client: string | undefined;
-  readonly atMs: number;
-}
-
 /** The failures since the last success. */
 export class FailuresByClient {
   readonly #failures = new Map<string | undefined, number>();
-  #lastServed: Served | undefined;
-  /** The last success of another client than that of `#lastServed`. */
-  #servedBefore: Served | undefined;
+  /** The client of the last success. */
+  #served: string | undefined;
+  #servedMs = Number.NEGATIVE_INFINITY;
+  /** The time of the last success of another client. */
+  #otherServedMs = Number.NEGATIVE_INFINITY;
 
   succeeded(client: string | undefined, nowMs: number): void {
-    this.#failures.clear();
-    if (this.#lastServed?.client !== client) this.#servedBefore = this.#lastServed;
-    this.#lastServed = { client, atMs: nowMs };
+    // To clear an empty map allocates memory, for each response.
+    if (this.#failures.size > 0) this.#failures.clear();
+    if (this.#served !== client) {
+      this.#otherServedMs = this.#servedMs;
+      this.#served = client;
+    }
+    this.#servedMs = nowMs;
   }
 
   failed(client: string | undefined): void {
@@ -44,7 +45,7 @@ export class FailuresByClient {
   }
 
   #servesOthersThan(client: string | undefined, nowMs: number): boolean {
-    const served = this.#lastServed?.client === client ? this.#servedBefore : this.#lastServed;
-    return served !== undefined && nowMs - served.atMs < servedMs;
+    const atMs = this.#served === client ? this.#otherServedMs : this.#servedMs;
+    return nowMs - atMs < servedMs;
   }
 }

@@ -28,7 +28,7 @@ test("equal conditions of the listeners of a Gateway are kept once", () => {
 });
 
 test("of a status with long conditions that differ, a hash is kept, which differs with them", () => {
-  const long = (end: string) => keptStatus(routeStatus((at) => "x".repeat(8_000) + at + end));
+  const long = (end: string) => keptStatus(routeStatus((at) => `${"x".repeat(8_000)}${at}${end}`));
   expect([long("a"), long("b")].every(isLongStatus)).toBe(true);
   expect(long("a")).toEqual(long("a"));
   expect(long("a")).not.toEqual(long("b"));

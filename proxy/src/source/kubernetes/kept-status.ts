@@ -46,7 +46,8 @@ class SharedConditions {
 
   /** Returns an earlier list of conditions if it is equal. */
   of(conditions: unknown): unknown {
-    const text = JSON.stringify(conditions) ?? "";
+    // They may be missing.
+    const text = JSON.stringify(conditions ?? null);
     const known = this.#known.get(text);
     if (known !== undefined) return known;
     this.#known.set(text, conditions);
