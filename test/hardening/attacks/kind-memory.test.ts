@@ -109,11 +109,31 @@ const smallObjects = [
   ],
 ] as const;
 
+const routeOfManyParents = small(gatewayApi, "HTTPRoute", (index) => ({
+  spec: {
+    // The first one is a Gateway of the namespace.
+    parentRefs: times(32, (at) => ({ name: at === 0 ? "web" : `web-${at}` })),
+    rules: [{ matches: [{ path: { value: `/${index}` } }] }],
+  },
+}));
+
+const routeOfManyBackends = small(gatewayApi, "HTTPRoute", (index) => ({
+  spec: {
+    parentRefs: [{ name: "web" }],
+    rules: times(16, (rule) => ({
+      matches: [{ path: { value: `/${index}/${rule}` } }],
+      backendRefs: times(16, (at) => ({ name: `svc-${index}-${rule}-${at}`, port: 80 })),
+    })),
+  },
+}));
+
 type Make = (index: number) => KubeObject;
 
 const crowds: readonly (readonly [string, string, readonly (readonly [string, Make])[], number])[] = [
   ["large routes", "routes", [[httpRoutes, largeRoute]], 2_000],
   ["large Gateways", "Gateways and ListenerSets", [[gateways, largeGateway]], 1_000],
+  ["routes of many parents", "routes", [[httpRoutes, routeOfManyParents]], 4_000],
+  ["routes of many backends", "routes", [[httpRoutes, routeOfManyBackends]], 3_000],
   ["small objects", "Gateways and ListenerSets", smallObjects, 20_000],
 ];
 

@@ -8,7 +8,7 @@ function route(namespace: string, name: string, matches: number) {
   const metadata = { namespace, name, uid: name };
   const match = (index: number) => ({ path: { type: "PathPrefix", value: `/${index}/${"x".repeat(500)}` } });
   const spec = {
-    parentRefs: Array.from({ length: 32 }, (_, index) => ({ name: `web-${index}` })),
+    parentRefs: Array.from({ length: 6 }, (_, index) => ({ name: `web-${index}` })),
     rules: Array.from({ length: matches / 8 }, (_, rule) => ({
       matches: Array.from({ length: 8 }, (_each, index) => match(8 * rule + index)),
     })),
@@ -39,7 +39,7 @@ function reader(max: number) {
   };
 }
 
-const max = 40_960;
+const max = 80_000;
 
 test("routes beyond the memory of their namespace are rejected, and take little of it", () => {
   const { read } = reader(max);

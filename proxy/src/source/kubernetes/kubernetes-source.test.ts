@@ -87,7 +87,7 @@ test("a route that has no room in its namespace is rejected, and is read once an
   const [first, second, third] = [route("a"), route("b"), route("c")];
   const { send, responses, clock, lists, publishedTimes } = await sourcing(
     { httproutes: listing([first, second, third]) },
-    { maxKindBytes: 5_000 },
+    { maxKindBytes: 8_000 },
   );
   const { resources, rejected, problems } = await publishedTimes(1);
   expect(namesOf(resources.HTTPRoute)).toEqual(["a"]);
