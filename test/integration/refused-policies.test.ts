@@ -99,9 +99,12 @@ describe("a policy that cannot be read", () => {
     ["[]"],
     ["[17]"],
     ["[{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: chat }, { kind: HTTPRoute }]"],
-  ])("closes all routes of its namespace, and no other, if its targets cannot be read: %s", async (targetRefs) => {
-    const { statuses } = await start(policy(targetRefs, valid));
-    expect(await statuses()).toEqual([503, 503, 200]);
+  ])("closes all targets in its namespace, and no other, if its targets cannot be read: %s", async (targetRefs) => {
+    const ofRoutes = await start(policy(targetRefs, valid, "other"));
+    expect(await ofRoutes.statuses()).toEqual([200, 200, 503]);
+    // The Gateway of all routes is in this namespace.
+    const ofGateway = await start(policy(targetRefs, valid));
+    expect(await ofGateway.statuses()).toEqual([503, 503, 503]);
   });
 
   test.each([
