@@ -1,7 +1,7 @@
 /**
- * Which compilers of V8 work when. Compilers take memory for their work, which the C library keeps, and for the code that
- * they make. Maglev stands between the baseline compiler and TurboFan: it makes a start faster, and a few seconds of
- * load later TurboFan has compiled the same functions again. Settings apply to all threads, at once.
+ * Which compilers of V8 work when. Compilers take memory for their work, which the C library keeps, and for the code
+ * that they make. Maglev stands between the baseline compiler and TurboFan: it makes a start faster, and a few seconds
+ * of load later TurboFan has compiled the same functions again. Settings apply to all threads, at once.
  */
 import { setFlagsFromString } from "node:v8";
 

@@ -27,8 +27,8 @@ const largeHeapBytes = 64 * 1024 * 1024;
 
 /**
  * Collects the garbage of the calling thread and returns the free memory to the system, as soon as no JavaScript runs.
- * Takes some 30 ms; does nothing where it would take much longer. For the end of a start, which leaves more garbage than
- * V8 returns before it allocates as much again. Throws if sampling has not been started.
+ * Takes some 30 ms; does nothing where it would take much longer. For the end of a start, which leaves more garbage
+ * than V8 returns before it allocates as much again. Throws if sampling has not been started.
  */
 export function collectGarbage(): void {
   if (session === undefined) throw new Error(notStarted);
