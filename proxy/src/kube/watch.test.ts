@@ -165,6 +165,42 @@ describe("objects", () => {
     expect(names()).toEqual(["default/b"]);
   });
 
+  test("that were left out are read when they are listed again, also if the first list fails", async () => {
+    let isLeftOut = true;
+    const reads: string[] = [];
+    const { server, clock, watch, names } = await watching([path], (object) => {
+      const { name } = object["metadata"] as { name: string };
+      reads.push(name);
+      return name === "b" && isLeftOut ? undefined : object;
+    });
+    const items = [configMap("a", 1), configMap("b", 2), configMap("c", 3)];
+    (await server.next()).respond(200, listOf(10, items));
+    (await server.next()).open();
+    await settle();
+    expect(names()).toEqual(["default/a", "default/c"]);
+    isLeftOut = false;
+    reads.length = 0;
+    watch.listAgain(({ metadata }) => (metadata as { name: string }).name === "c");
+    (await nextOf(server, clock)).respond(500, { message: "no storage" });
+    const second = await nextOf(server, clock);
+    expect(second.isWatch).toBe(false);
+    second.respond(200, listOf(10, items));
+    expect((await nextOf(server, clock)).isWatch).toBe(true);
+    expect(names()).toEqual(["default/a", "default/c", "default/b"]);
+    expect(reads).toEqual(["b", "c"]);
+  });
+
+  test("are listed once more if that is asked for during a list", async () => {
+    const { server, clock, watch } = await watching();
+    const first = await server.next();
+    watch.listAgain(() => true);
+    first.respond(200, listOf(10, [configMap("a", 1)]));
+    const second = await nextOf(server, clock);
+    expect(second.isWatch).toBe(false);
+    second.respond(200, listOf(10, [configMap("a", 1)]));
+    expect((await nextOf(server, clock)).isWatch).toBe(true);
+  });
+
   test("may be out of date while requests fail", async () => {
     const { server, clock, stream, watch } = await synced();
     expect(watch.isFailing).toBe(false);

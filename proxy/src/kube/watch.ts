@@ -233,13 +233,13 @@ class Reflector<T> implements ObjectWatch<T> {
     try {
       if (this.#version === undefined || this.#isToBeListed) {
         this.#isToBeListed = false;
-        await (this.#quota === undefined ? this.#list(path) : this.#quota.withRequest(() => this.#list(path)));
+        // A list that fails is repeated.
+        this.#version = undefined;
+        await this.#withinQuota(() => this.#list(path));
       }
       const startMs = clock.monotonicMs();
       if (this.#isInterrupted) {
-        await (this.#quota === undefined
-          ? this.#checkState(path)
-          : this.#quota.withRequest(() => this.#checkState(path)));
+        await this.#withinQuota(() => this.#checkState(path));
       }
       if (this.#quota === undefined) await this.#watch(path);
       else if (!(await this.#quota.withWatch(() => this.#watch(path)))) return this.#pollDelayMs(this.#quota.pollMs);
@@ -256,6 +256,10 @@ class Reflector<T> implements ObjectWatch<T> {
       log.debug({ path, err: error, waitMs }, "watch failed; trying again");
       return waitMs;
     }
+  }
+
+  #withinQuota(request: () => Promise<void>): Promise<void> {
+    return this.#quota === undefined ? request() : this.#quota.withRequest(request);
   }
 
   #countError({ status }: ApiFailure): void {
@@ -500,7 +504,7 @@ class Reflector<T> implements ObjectWatch<T> {
   }
 
   async #watch(path: string): Promise<void> {
-    // The list took a while.
+    // `listAgain` was called during the list.
     if (this.#isToBeListed) return;
     const { clock } = this.#options;
     const interruption = new AbortController();

@@ -25,7 +25,7 @@ const log = { error: quiet, warn, info: quiet, debug: quiet, trace: quiet, isLev
 /** Begins to watch. */
 export async function watching(
   paths: readonly [string, ...string[]] = [path],
-  read: (object: KubeObject, before: KubeObject | undefined) => KubeObject = (object) => object,
+  read: (object: KubeObject, before: KubeObject | undefined) => KubeObject | undefined = (object) => object,
   onChange: () => void = () => undefined,
 ): Promise<Watching> {
   const server = await openScriptedApiServer();
