@@ -12,7 +12,7 @@ import { BackendLoad } from "../../proxy/src/upstream/backend-load.ts";
 import { EndpointSockets } from "../../proxy/src/upstream/endpoint-sockets.ts";
 import { EndpointPool } from "../../proxy/src/upstream/endpoint-pool.ts";
 import type { UpstreamFailure } from "../../proxy/src/upstream/failure.ts";
-import { gatewayManifest, manifests, routeManifest, serviceManifest, startGateway } from "../support/gateway.ts";
+import { startHttp2Gateway } from "../support/http2-gateway.ts";
 
 /** A request as the endpoint received it. */
 interface Arrival {
@@ -47,13 +47,7 @@ async function startEndpoint(onArrival: (arrival: Arrival) => void, settings: Se
   });
   // A listening TCP server has such an address.
   const { port } = server.address() as AddressInfo;
-  const gateway = await startGateway(
-    manifests(
-      gatewayManifest(),
-      serviceManifest("svc", [port], "appProtocol: kubernetes.io/h2c"),
-      routeManifest("r", ["{ backendRefs: [{ name: svc, port: 80 }] }"]),
-    ),
-  );
+  const gateway = await startHttp2Gateway([port]);
   return { port, gateway, sockets, arrivals, paths: () => arrivals.map(({ path }) => path) };
 }
 

@@ -13,6 +13,7 @@ import {
   startGateway,
   type TestGateway,
 } from "../support/gateway.ts";
+import { startHttp2Gateway } from "../support/http2-gateway.ts";
 import { openFrom } from "../support/proxied-client.ts";
 import { frame, frameType, startRawHttp2Backend } from "../support/raw-http2.ts";
 
@@ -213,8 +214,7 @@ test("requests that HTTP/2 endpoints reject by a reset, such as those with many 
     onTestFinished(() => void server.close());
     ports.push((server.address() as AddressInfo).port);
   }
-  const service = serviceManifest("svc", ports, "appProtocol: kubernetes.io/h2c");
-  const gateway = await startGateway(manifests(gatewayManifest(), service, route));
+  const gateway = await startHttp2Gateway(ports);
   const headers = Object.fromEntries(Array.from({ length: 150 }, (_, at) => [`x-${at}`, "a"]));
   for (let count = 0; count < 20; count++) {
     expect((await fetch(gateway.url(), { method: "POST", headers })).status).toBe(502);
@@ -239,8 +239,7 @@ test("an HTTP/2 endpoint that rejects the requests of several clients, and serve
   await once(serving, "listening");
   onTestFinished(() => void serving.close());
   const ports = [rejecting, (serving.address() as AddressInfo).port];
-  const service = serviceManifest("svc", ports, "appProtocol: kubernetes.io/h2c");
-  const gateway = await startGateway(manifests(gatewayManifest(), service, route), {
+  const gateway = await startHttp2Gateway(ports, {
     expectsProxyHeader: true,
     random: alternately(),
   });

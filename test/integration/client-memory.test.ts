@@ -11,11 +11,11 @@ import {
   gatewayManifest,
   manifests,
   routeManifest,
-  serviceManifest,
   startGateway,
   type TestGateway,
   type TestGatewayOptions,
 } from "../support/gateway.ts";
+import { startHttp2Gateway } from "../support/http2-gateway.ts";
 import { usedMemory } from "../support/memory.ts";
 import { openFrom, type ProxiedClient } from "../support/proxied-client.ts";
 import { clientPreface, endHeaders, endStream, frame, framesOf, frameType } from "../support/raw-http2.ts";
@@ -407,10 +407,8 @@ test("responses of an HTTP/2 endpoint that wait for a client count, and end at t
   onTestFinished(() => void server.close());
   // A listening TCP server has such an address.
   const { port } = server.address() as AddressInfo;
-  const service = serviceManifest("svc", [port], "appProtocol: kubernetes.io/h2c");
-  const route = routeManifest("r", ["{ backendRefs: [{ name: svc, port: 80 }] }"]);
   const requestBytes = 8_192 * kib;
-  const gateway = await startGateway(manifests(gatewayManifest(), service, route), {
+  const gateway = await startHttp2Gateway([port], {
     clientMemory: { connectionBytes: 20 * unit, requestBytes },
     expectsProxyHeader: true,
   });

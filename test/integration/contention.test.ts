@@ -11,10 +11,10 @@ import {
   gatewayManifest,
   manifests,
   routeManifest,
-  serviceManifest,
   startGateway,
   type TestGateway,
 } from "../support/gateway.ts";
+import { startHttp2Gateway } from "../support/http2-gateway.ts";
 import type { UpstreamSettings } from "../../proxy/src/upstream/upstream-settings.ts";
 import { openFrom, type ProxiedClient } from "../support/proxied-client.ts";
 import { frame, frameType, startRawHttp2Backend } from "../support/raw-http2.ts";
@@ -194,9 +194,7 @@ test("a request waits for an HTTP/2 endpoint that accepts no stream as long as f
       if (type === frameType.headers) socket.write(frame(frameType.headers, 5, stream, Buffer.from([0x88])));
     }
   });
-  const service = serviceManifest("svc", [port], "appProtocol: kubernetes.io/h2c");
-  const route = routeManifest("r", ["{ backendRefs: [{ name: svc, port: 80 }] }"]);
-  const gateway = await startGateway(manifests(gatewayManifest(), service, route), {
+  const gateway = await startHttp2Gateway([port], {
     upstream: { maxConnections: 4, maxRequests: 100, maxWaiting: 100, maxWaitMs: 1_000 },
   });
   // The first may be sent before the endpoint has sent its stream limit.
@@ -314,9 +312,7 @@ describe("requests that a backend takes long for", () => {
     await once(server, "listening");
     onTestFinished(() => void server.close());
     const port = (server.address() as AddressInfo).port;
-    const service = serviceManifest("svc", [port], "appProtocol: kubernetes.io/h2c");
-    const route = routeManifest("r", ["{ backendRefs: [{ name: svc, port: 80 }] }"]);
-    const gateway = await startGateway(manifests(gatewayManifest(), service, route), {
+    const gateway = await startHttp2Gateway([port], {
       expectsProxyHeader: true,
       upstream: { maxConnections, maxRequests: maxConnections, maxWaiting: 100, maxWaitMs: 5_000, ...upstream },
     });

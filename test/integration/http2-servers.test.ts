@@ -9,14 +9,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { describeWith } from "../support/describe-with.ts";
 import { freePort } from "../support/free-port.ts";
-import { gatewayManifest, manifests, routeManifest, serviceManifest, startGateway } from "../support/gateway.ts";
+import { startHttp2Gateway } from "../support/http2-gateway.ts";
 import { rawHttp } from "../support/raw-http.ts";
-
-function serve(port: number) {
-  const route = routeManifest("r", ["{ backendRefs: [{ name: svc, port: 80 }] }"]);
-  const service = serviceManifest("svc", [port], "appProtocol: kubernetes.io/h2c");
-  return startGateway(manifests(gatewayManifest(), service, route));
-}
 
 const sha256 = (bytes: Buffer): string => createHash("sha256").update(bytes).digest("hex");
 
@@ -50,7 +44,7 @@ describeWith(["go"], "net/http of Go", ({ go }) => {
     const server = spawn(join(folder, "server"), { stdio: ["ignore", "pipe", "inherit"] });
     onTestFinished(() => void server.kill());
     const [line] = (await once(server.stdout, "data")) as [Buffer];
-    return serve(Number(line.toString()));
+    return startHttp2Gateway([Number(line.toString())]);
   }
 
   test("gets bodies larger than its windows, with their trailers, and its own trailers arrive", async () => {
@@ -136,7 +130,7 @@ http {
       await ended;
       rmSync(folder, { recursive: true });
     });
-    const gateway = await serve(port);
+    const gateway = await startHttp2Gateway([port]);
     await expect.poll(async () => (await fetch(`${gateway.url()}/ok`)).status, { timeout: 10_000 }).toBe(200);
     return { gateway, server };
   }

@@ -35,7 +35,7 @@ async function startShared() {
     sockets.add(socket);
     frames.push(...received);
   });
-  const gateway = await startHttp2Gateway(port);
+  const gateway = await startHttp2Gateway([port]);
   const ofType = (type: number, stream?: number): readonly Frame[] =>
     frames.filter((each) => each.type === type && (stream ?? each.stream) === each.stream);
   const send = (...parts: readonly Buffer[]): void => {
@@ -56,7 +56,7 @@ async function startResponding() {
       if (type === frameType.headers) socket.write(frame(frameType.headers, endHeaders | endStream, stream, okHead));
     }
   });
-  const gateway = await startHttp2Gateway(port);
+  const gateway = await startHttp2Gateway([port]);
   return { gateway, sockets };
 }
 
@@ -94,7 +94,7 @@ async function startCounted(
   await once(listener.listen(0, "127.0.0.1"), "listening");
   onTestFinished(() => void listener.close());
   // A listening TCP server has such an address.
-  const gateway = await startHttp2Gateway((listener.address() as AddressInfo).port, options);
+  const gateway = await startHttp2Gateway([(listener.address() as AddressInfo).port], options);
   const send = (address: string, path: string, fields = ""): ProxiedClient =>
     openFrom(gateway, address, `GET ${path} HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
   /** Sends as many requests as make the connection take no more, while others are open, and cancels them. */
@@ -351,7 +351,7 @@ test.each(Object.keys(servers))("requests that a client cancels leave the connec
     }
     if (servers[name]?.(count.requests, count.resets) === true) socket.destroy();
   });
-  const gateway = await startHttp2Gateway(port);
+  const gateway = await startHttp2Gateway([port]);
   const response = fetch(`${gateway.url()}/waits`, { method: "POST", body: "a" });
   await expect.poll(() => begun.length).toBe(1);
   const inProgress = (): number => gateway.dataPlane.endpoints().reduce((sum, { pending }) => sum + pending, 0);
@@ -386,7 +386,7 @@ test("requests that a server resets for what they are leave the connection of ot
       else socket.write(frame(frameType.rstStream, 0, stream, uint32(protocolError)));
     }
   });
-  const gateway = await startHttp2Gateway(port);
+  const gateway = await startHttp2Gateway([port]);
   const response = fetch(`${gateway.url()}/waits`, { method: "POST", body: "a" });
   await expect.poll(() => begun.length).toBe(1);
   for (let round = 0; round < 6; round++) {
@@ -426,7 +426,7 @@ test.each(parts.flatMap((part) => attacks.map(([name, fields]) => [name, part, f
         if ((flags & endStream) === 0) begun.push({ socket, stream });
       }
     });
-    const gateway = await startHttp2Gateway(port);
+    const gateway = await startHttp2Gateway([port]);
     const response = fetch(`${gateway.url()}/waits`, { method: "POST", body: "a" });
     await expect.poll(() => begun.length).toBe(1);
     const isHead = part === "the head";

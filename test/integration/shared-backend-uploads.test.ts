@@ -35,7 +35,7 @@ test("an upload whose endpoint opens its windows often does not end the connecti
       if (isEnd) socket.write(frame(frameType.headers, endHeaders | endStream, 3, okHead));
     }
   });
-  const gateway = await startHttp2Gateway(port);
+  const gateway = await startHttp2Gateway([port]);
   const waiting = fetch(`${gateway.url()}/waits`, { method: "POST", body: "a" });
   await expect.poll(() => headers).toBe(1);
   const upload = await fetch(`${gateway.url()}/upload`, { method: "POST", body: Buffer.alloc(64 << 20) });
@@ -55,7 +55,7 @@ test("an upload that a server does not read delays no others", async () => {
       socket.write(frame(frameType.headers, endHeaders | endStream, stream, okHead));
     }
   });
-  const gateway = await startHttp2Gateway(port);
+  const gateway = await startHttp2Gateway([port]);
   const unread = request(`${gateway.url()}/unread`, { method: "POST" }).on("error", () => undefined);
   onTestFinished(() => void unread.destroy());
   unread.write(Buffer.alloc(200_000));
@@ -75,7 +75,7 @@ test("uploads that begin together do not wait for each other, and a server that 
       if (type === frameType.data) uploads.set(socket, (uploads.get(socket) ?? 0) + payload.length);
     }
   });
-  const gateway = await startHttp2Gateway(port);
+  const gateway = await startHttp2Gateway([port]);
   // The gateway knows the window of an endpoint from an earlier connection.
   const first = fetch(gateway.url());
   await expect.poll(() => streams.length).toBe(1);
@@ -106,7 +106,7 @@ test("uploads of one client that a server does not read leave window of the conn
       socket.write(Buffer.concat([0, stream].map((id) => frame(frameType.windowUpdate, 0, id, bytes))));
     }
   });
-  const gateway = await startHttp2Gateway(port, { expectsProxyHeader: true });
+  const gateway = await startHttp2Gateway([port], { expectsProxyHeader: true });
   const head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
   const open = async (address: string): Promise<ProxiedClient> => {
     const { size } = received;
@@ -144,7 +144,7 @@ test.each([
         return;
       }
     });
-    const gateway = await startHttp2Gateway(port, { expectsProxyHeader: true });
+    const gateway = await startHttp2Gateway([port], { expectsProxyHeader: true });
     const wait = async (count: number): Promise<ProxiedClient> => {
       // A method that is not repeated.
       const waiting = openFrom(gateway, "10.0.0.2", "DELETE /waits HTTP/1.1\r\nHost: a\r\n\r\n");

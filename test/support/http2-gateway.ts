@@ -1,4 +1,4 @@
-/** A gateway in front of one endpoint that is called over HTTP/2. */
+/** A gateway in front of the endpoints of a Service that are called over HTTP/2. */
 import {
   gatewayManifest,
   manifests,
@@ -9,12 +9,12 @@ import {
   type TestGatewayOptions,
 } from "./gateway.ts";
 
-/** @param port of the endpoint. */
-export function startHttp2Gateway(port: number, options: TestGatewayOptions = {}): Promise<TestGateway> {
+/** @param ports of the endpoints. */
+export function startHttp2Gateway(ports: readonly number[], options: TestGatewayOptions = {}): Promise<TestGateway> {
   return startGateway(
     manifests(
       gatewayManifest(),
-      serviceManifest("svc", [port], "appProtocol: kubernetes.io/h2c"),
+      serviceManifest("svc", ports, "appProtocol: kubernetes.io/h2c"),
       routeManifest("r", ["{ backendRefs: [{ name: svc, port: 80 }] }"]),
     ),
     options,

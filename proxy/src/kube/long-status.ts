@@ -1,13 +1,12 @@
 /** Statuses that are too long to be kept. */
 import { isObject } from "./object.ts";
 
-/** The hash that is kept in place of such a status. */
+/** A status of which nothing else is kept. */
 export interface LongStatus {
-  /** A hash of the status. */
-  readonly isTooLong: number;
+  readonly hashOfWhole: number;
 }
 
-/** Whether a status is the hash of a longer one. */
+/** Whether only the hash of a status is kept. */
 export function isLongStatus(status: unknown): status is LongStatus {
-  return isObject(status) && typeof status["isTooLong"] === "number";
+  return isObject(status) && typeof status["hashOfWhole"] === "number";
 }

@@ -372,7 +372,7 @@ describe("fields that the definition of a kind does not declare", () => {
 });
 
 describe("a status of which only a hash is known, since it is too long", () => {
-  const keptOf = (status: unknown): unknown => ({ isTooLong: JSON.stringify(status).length });
+  const keptOf = (status: unknown): unknown => ({ hashOfWhole: JSON.stringify(status).length });
   const pass = async (writer: StatusWriter, server: StatusServer) => {
     const kept = (path: string) => keptOf(server.objects.get(path)?.["status"]);
     const metadata = { namespace: "infra", name: "web" };

@@ -72,7 +72,7 @@ export class WrittenStatuses {
     const current = this.currentStatus(key, object);
     const written = this.#written.get(key);
     if (written?.long === undefined || !isLongStatus(current) || written.uid !== object.metadata.uid) return false;
-    return current.isTooLong === written.long.isTooLong && written.own === digestOf(own);
+    return current.hashOfWhole === written.long.hashOfWhole && written.own === digestOf(own);
   }
 
   /**

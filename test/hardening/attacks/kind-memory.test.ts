@@ -2,27 +2,14 @@
  * One namespace has 40 MB of routes, of Gateways, or of small objects of all kinds, which with what is computed of them
  * take more than the memory of a controller by the chart's defaults. It lives on, and takes care of another namespace.
  */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { expect, onTestFinished, test } from "vitest";
-import { freePort } from "../../support/free-port.ts";
+import { expect, test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
-import { memoryCgroup } from "../../support/memory-cgroup.ts";
-import { startObjectApiServer } from "../../support/object-api-server.ts";
-import { programFile } from "../../support/program-file.ts";
-import { object, putAll } from "../support/bystander.ts";
 import { gatewayApi, proxyApi } from "../../support/api-versions.ts";
+import { object, putAll } from "../support/bystander.ts";
+import { gateways, httpRoutes, smallGateway, startLimitedController } from "../support/limited-controller.ts";
 import { times } from "../support/tenant-objects.ts";
 
-const containerBytes = 512 * 1024 * 1024;
-const gateways = `/apis/${gatewayApi}/gateways`;
-const httpRoutes = `/apis/${gatewayApi}/httproutes`;
 const backends = `/apis/${proxyApi}/backends`;
-
-function gateway(namespace: string) {
-  const listeners = [{ name: "http", port: 80, protocol: "HTTP" }];
-  return object(gatewayApi, "Gateway", namespace, "web", { spec: { gatewayClassName: "gateway-proxy", listeners } });
-}
 
 function largeRoute(index: number) {
   const match = (rule: number, at: number) => ({
@@ -50,7 +37,7 @@ function small(apiVersion: string, kind: string, fields: (index: number) => obje
 const ofGateway = { group: "gateway.networking.k8s.io", kind: "Gateway" };
 
 const smallObjects = [
-  [gateways, small(gatewayApi, "Gateway", () => ({ spec: gateway("crowd")["spec"] }))],
+  [gateways, small(gatewayApi, "Gateway", () => ({ spec: smallGateway("crowd", "")["spec"] }))],
   [
     backends,
     small(proxyApi, "Backend", (index) => ({
@@ -143,34 +130,16 @@ test.each(crowds)(
     timeout: 420_000,
   },
   async (_, words, objects, count) => {
-    const cgroup = memoryCgroup(containerBytes);
-    // Some machines permit no memory limits.
-    if (cgroup === undefined) return;
-    const api = await startObjectApiServer();
-    const spec = { controllerName: "gatewayproxy.dev/controller" };
-    api.put(`/apis/${gatewayApi}/gatewayclasses`, object(gatewayApi, "GatewayClass", "", "gateway-proxy", { spec }));
-    for (const namespace of ["crowd", "other"]) api.put(gateways, gateway(namespace));
-    for (const [collection, make] of objects) await putAll(api, collection, count, make);
-    const pages = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`];
-    const args = ["--proxy-image", "test/proxy:1", "--namespace", "system", "--identity", "one"];
-    const program = [programFile("proxy", "controller"), ...args, "--stats-address", pages[0] ?? ""];
-    const child = spawn(
-      "sh",
-      [
-        ...["-c", `echo $$ > ${cgroup.path}/cgroup.procs; exec "$@"`, "sh"],
-        ...[process.execPath, ...program, "--readiness-address", pages[1] ?? ""],
-      ],
-      { env: { ...process.env, KUBECONFIG: api.kubeconfig }, stdio: "ignore" },
-    );
-    const exited = once(child, "exit");
-    onTestFinished(async () => {
-      child.kill("SIGKILL");
-      await exited;
+    const started = await startLimitedController(async (api) => {
+      api.put(gateways, smallGateway("crowd", "web"));
+      for (const [collection, make] of objects) await putAll(api, collection, count, make);
     });
-    const statusOf = (of: string, namespace: string, name: string) =>
-      child.exitCode === null && child.signalCode === null
-        ? JSON.stringify(api.get(of, namespace, name)?.["status"] ?? "")
-        : `ended by ${String(child.signalCode)}`;
+    if (started === undefined) return;
+    const { api, controller } = started;
+    const statusOf = (of: string, namespace: string, name: string) => {
+      const end = controller.end();
+      return end === undefined ? JSON.stringify(api.get(of, namespace, name)?.["status"] ?? "") : `ended by ${end}`;
+    };
     const options = { timeout: 180_000, interval: 500 };
     await expect.poll(() => statusOf(gateways, "other", "web"), options).toMatch(/Programmed|ended/);
     // Some of those without room say so in their status.

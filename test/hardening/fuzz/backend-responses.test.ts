@@ -9,9 +9,9 @@ import {
   gatewayManifest,
   manifests,
   routeManifest,
-  serviceManifest,
   startGateway,
 } from "../../support/gateway.ts";
+import { startHttp2Gateway } from "../../support/http2-gateway.ts";
 import { startRawServer } from "../../support/raw-backend.ts";
 import { rawHttp } from "../../support/raw-http.ts";
 import { frameType, startRawHttp2Backend } from "../../support/raw-http2.ts";
@@ -110,10 +110,7 @@ const http2 = perTest(async () => {
     socket.write(next.response, "latin1");
     setTimeout(() => socket.end(), 5);
   });
-  const route = routeManifest("r", ["backendRefs: [{ name: s, port: 80 }]"]);
-  const service = serviceManifest("s", [port], "appProtocol: kubernetes.io/h2c");
-  const gateway = await startGateway(manifests(gatewayManifest(), service, route));
-  return { gateway, next };
+  return { gateway: await startHttp2Gateway([port]), next };
 });
 
 fuzz("http2-responses", {

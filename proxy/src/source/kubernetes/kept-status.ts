@@ -35,7 +35,7 @@ export function keptStatus(status: unknown): unknown {
   );
   if (textWithoutConditions(kept).length + conditions.length <= maxLength) return kept;
   // A change is still seen.
-  return { isTooLong: hashOfText(JSON.stringify(kept)) } satisfies LongStatus;
+  return { hashOfWhole: hashOfText(JSON.stringify(kept)) } satisfies LongStatus;
 }
 
 /** The conditions of 32 parents, or of 64 listeners, may be the same, with messages of some kilobytes. */

@@ -75,7 +75,7 @@ interface Usage {
   /**
    * - `read`: it has room.
    * - `waiting`: it has none, and is rejected.
-   * - `representing`: it has none either, and may have any target, as those have that are not kept.
+   * - `representing`: it has none either. Its targets are hidden, so that it counts for all objects that are not kept.
    */
   readonly state: "read" | "waiting" | "representing";
 }
@@ -95,7 +95,7 @@ function isWithoutRoom(usage: Usage | undefined): boolean {
 /** The objects of a group of kinds in all namespaces. */
 export class KindMemory {
   readonly #group: Group;
-  /** Of the objects of a namespace. */
+  /** The maximum of the estimated bytes of one namespace. */
   readonly maxBytes: number;
   /** In bytes, by namespace. */
   readonly #used = new Map<string, number>();
@@ -103,9 +103,9 @@ export class KindMemory {
   readonly #waiting = new CountedPlaces();
   /** Those of them that represent others. */
   readonly #representing = new CountedPlaces();
-  /** The namespaces with further ones, which are not kept, by kind. */
+  /** The namespaces with further objects without room, which are not kept; by kind. */
   readonly #leftOut = new Map<string, Set<string>>();
-  /** Namespaces whose objects take less than they did, while others wait. */
+  /** Namespaces in which objects were removed or became smaller while others wait for room. */
   readonly #freed = new Set<string>();
 
   /** @param max bytes of a namespace, for tests. */
@@ -154,7 +154,7 @@ export class KindMemory {
     if (usage !== undefined) this.#count(usage, undefined);
   }
 
-  /** All objects of a kind are listed, which begins with none that is left out. */
+  /** A list of all objects of a kind begins. Those that are left out are counted anew. */
   beginList(kind: string): void {
     this.#leftOut.delete(kind);
   }
@@ -183,18 +183,18 @@ export class KindMemory {
     const used = (this.#used.get(namespace) ?? 0) + change;
     if (used > 0) this.#used.set(namespace, used);
     else this.#used.delete(namespace);
-    for (const [usage, by] of [
-      [before, -1],
-      [after, 1],
-    ] as const) {
-      if (usage === undefined || usage.state === "read") continue;
-      this.#waiting.add(usage.kind, namespace, by);
-      if (usage.state === "representing") this.#representing.add(usage.kind, namespace, by);
-    }
+    this.#countWaiting(before, -1);
+    this.#countWaiting(after, 1);
     const hasLeft = isWithoutRoom(before) && after === undefined;
     if ((change < 0 || hasLeft) && this.#group.kinds.some((kind) => this.#waits(kind, namespace))) {
       this.#freed.add(namespace);
     }
+  }
+
+  #countWaiting(usage: Usage | undefined, by: number): void {
+    if (usage === undefined || usage.state === "read") return;
+    this.#waiting.add(usage.kind, usage.namespace, by);
+    if (usage.state === "representing") this.#representing.add(usage.kind, usage.namespace, by);
   }
 
   #waits(kind: string, namespace: string): boolean {
