@@ -59,12 +59,16 @@ const fieldBytes = 16;
 const textBytes = 24;
 /** Further bytes of an item of these lists, of which results, statuses and messages are kept. */
 const itemBytes: Readonly<Record<string, number>> = {
-  ...{ parentRefs: 2_048, backendRefs: 1_024, hostnames: 768, targetRefs: 512, listeners: 512 },
+  parentRefs: 2_048,
+  backendRefs: 1_024,
+  hostnames: 768,
+  targetRefs: 512,
+  listeners: 512,
 };
 /** Of an endpoint, which is kept as two texts. */
 const endpointBytes = 128;
-/** Parents and targets at which an object without room has a status. */
-const maxReferences = 16;
+/** Targets of a policy without room, and parents of a route, at which it has a status. */
+const maxTargets = 16;
 const maxParents = 4;
 
 /** What a version takes of the memory of its namespace. */
@@ -75,7 +79,7 @@ interface Usage {
   /**
    * - `read`: it has room.
    * - `waiting`: it has none, and is rejected.
-   * - `representing`: it has none either. Its targets are hidden, so that it counts for all objects that are not kept.
+   * - `representing`: it has none either. Its targets are hidden: it may have those of all objects that are not kept.
    */
   readonly state: "read" | "waiting" | "representing";
 }
@@ -154,7 +158,7 @@ export class KindMemory {
     if (usage !== undefined) this.#count(usage, undefined);
   }
 
-  /** A list of all objects of a kind begins. Those that are left out are counted anew. */
+  /** A list of all objects of a kind begins. It finds those that are left out. */
   beginList(kind: string): void {
     this.#leftOut.delete(kind);
   }
@@ -230,7 +234,7 @@ function withReferences(object: KubeObject, hasTargets: boolean): KubeObject {
   const { parentRefs, targetRefs, parentRef, gatewayClassName } = fieldsOf(object["spec"]);
   const spec = {
     ...(parentRefs !== undefined && { parentRefs: objectsOf(parentRefs).slice(0, maxParents) }),
-    ...(targetRefs !== undefined && hasTargets && { targetRefs: objectsOf(targetRefs).slice(0, maxReferences) }),
+    ...(targetRefs !== undefined && hasTargets && { targetRefs: objectsOf(targetRefs).slice(0, maxTargets) }),
     // Its authentication is not read, and would be missing.
     ...(object["kind"] === "ProxyPolicy" && { traffic: { authentication: {} } }),
     ...{ parentRef, gatewayClassName },
