@@ -241,6 +241,19 @@ endpoints: []
   });
 });
 
+test("policies with unknown targets lead to all that may be their target, and to no other namespace", () => {
+  const policyIn = (kind: string, apiVersion: string) => (namespace: string) =>
+    `{kind: ${kind}, apiVersion: ${apiVersion}, metadata: {name: of-${namespace}, namespace: ${namespace}}, spec: {targetRefs: 17}}`;
+  const namespaces = ["infra", "apps", "other"];
+  const policies = namespaces.map(policyIn("ProxyPolicy", "gatewayproxy.dev/v1alpha1"));
+  const tlsPolicies = namespaces.map(policyIn("BackendTLSPolicy", "gateway.networking.k8s.io/v1"));
+  const parsed = parseManifests([{ path: "x.yaml", text: [text, ...policies, ...tlsPolicies].join("\n---\n") }]);
+  const scope = gatewayScope(parsed.resources, gateway);
+  // The Gateway and its Service are in one, and its routes and their Services are in the other.
+  expect(scope.ProxyPolicy.map(({ metadata }) => metadata.name).sort()).toEqual(["limits", "of-apps", "of-infra"]);
+  expect(scope.BackendTLSPolicy.map(({ metadata }) => metadata.name).sort()).toEqual(["of-apps", "of-infra"]);
+});
+
 test("replicas are counted where more Services have the label than a call takes arguments", () => {
   const { Service, ...others } = resources;
   const many = 150_000;

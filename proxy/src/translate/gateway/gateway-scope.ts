@@ -166,7 +166,7 @@ function* scopeIn(
   });
   const routes = joined(pages.map((page) => page.routes));
   const ofRoutes = namesIn(sameList(pages.map(({ uses }) => uses)));
-  const targets = new Set([`Gateway ${key}`, anyTargetIn(namespace)]);
+  const targets = new Set([`Gateway ${key}`, anyNameIn(namespace)]);
   for (const route of resources.ProxyPolicy.length === 0 ? [] : routes) {
     for (const target of targetsOfRoute(route)) targets.add(target);
   }
@@ -333,7 +333,7 @@ function* scopeOfPage(
 /** The targets of policies that concern a route. */
 const targetsOfRoute = memoised((route: AnyRoute): readonly string[] => [
   `${route.kind} ${nameKey(route)}`,
-  anyTargetIn(route.metadata.namespace),
+  anyNameIn(route.metadata.namespace),
 ]);
 
 /** Returns the referents, each as `namespace/name`. */
@@ -424,13 +424,10 @@ const withParents = memoisedWith(
         ({ ...route, spec: { ...route.spec, parentRefs } } as AnyRoute),
 );
 
-function anyTargetIn(namespace: string): string {
-  return `any target in ${namespace}`;
-}
 
 function targetsOf({ spec, metadata }: ProxyPolicy): readonly string[] {
   // For a rejected policy without targets.
-  if (spec.targetRefs.length === 0) return [anyTargetIn(metadata.namespace)];
+  if (spec.targetRefs.length === 0) return [anyNameIn(metadata.namespace)];
   return spec.targetRefs.map(({ kind, name }) => `${kind} ${metadata.namespace}/${name}`);
 }
 
