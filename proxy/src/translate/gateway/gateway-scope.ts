@@ -424,7 +424,6 @@ const withParents = memoisedWith(
         ({ ...route, spec: { ...route.spec, parentRefs } } as AnyRoute),
 );
 
-
 function targetsOf({ spec, metadata }: ProxyPolicy): readonly string[] {
   // For a rejected policy without targets.
   if (spec.targetRefs.length === 0) return [anyNameIn(metadata.namespace)];
