@@ -39,7 +39,8 @@ RUN set -eu; \
 
 FROM scratch AS base
 COPY --from=node /image/ /
-ENV PATH=/usr/local/bin NODE_ENV=production
+# By default, the C library keeps larger and larger freed blocks for later use, such as those of V8's compilers.
+ENV PATH=/usr/local/bin NODE_ENV=production MALLOC_MMAP_THRESHOLD_=131072
 USER 65532:65532
 WORKDIR /app
 
@@ -113,7 +114,7 @@ COPY --from=sbom /sbom/ratelimit-service.cdx.json /usr/share/sbom/
 COPY --from=bundles /images/ratelimit-service/ ./
 EXPOSE 8080 8081
 # Small young generations keep the memory of a service that is mostly waiting small.
-ENTRYPOINT ["node", "--max-semi-space-size=4"]
+ENTRYPOINT ["node", "--max-semi-space-size=4", "--no-maglev"]
 CMD ["ratelimit-service.js"]
 
 FROM base AS proxy

@@ -2,7 +2,7 @@
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { exportProblems } from "@gatewayproxy/runtime/export-problems";
 import { exitFailure, fail, helpColumns } from "@gatewayproxy/runtime/command-line";
-import { resumeTurboFan } from "@gatewayproxy/runtime/compilers";
+import { completeStart } from "@gatewayproxy/runtime/compilers";
 import { collectGarbage } from "@gatewayproxy/runtime/heap-sampling";
 import { handleSignals } from "@gatewayproxy/runtime/lifecycle";
 import { openStdout } from "@gatewayproxy/runtime/log-destination";
@@ -104,6 +104,6 @@ async function serve(settings: ServiceSettings): Promise<void> {
   const { configType, workers } = values;
   log.debug({ configType, workers, store: settings.store.kind }, "start is complete");
   log.info({ ...started.value.addresses, store: settings.store.kind, workers: values.workers }, "ready");
-  resumeTurboFan();
+  completeStart();
   collectGarbage();
 }

@@ -1,3 +1,5 @@
+import { expect, test } from "vitest";
+import { onFirstCall } from "./service.ts";
 import { createStoreMemory, MemoryTables } from "./store/memory-tables.ts";
 import { MemoryStore } from "./store/memory-store.ts";
 import { createCore } from "./testing/acceptance/core.ts";
@@ -13,4 +15,19 @@ describeCases("the core with the memory store", (settings) => {
     advance: (seconds) => clock.advance(seconds * 1_000),
     close: () => Promise.resolve(),
   });
+});
+
+test("the first call is announced before it is decided, and no later one", () => {
+  const events: string[] = [];
+  const response = { overallCode: "OK", statuses: [], responseHeaders: [] } as const;
+  const decide = (): typeof response => {
+    events.push("decided");
+    return response;
+  };
+  const service = onFirstCall({ shouldRateLimit: decide }, () => events.push("announced"));
+  expect(events).toEqual([]);
+  for (let calls = 0; calls < 2; calls++) {
+    expect(service.shouldRateLimit({ domain: "d", descriptors: [], hitsAddend: 1 })).toBe(response);
+  }
+  expect(events).toEqual(["announced", "decided", "decided"]);
 });

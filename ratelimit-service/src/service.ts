@@ -93,6 +93,20 @@ export function createRateLimitService(options: RateLimitServiceOptions): RateLi
   };
 }
 
+/** Wraps the service so that `run` is called once, before the first call. */
+export function onFirstCall(service: RateLimitService, run: () => void): RateLimitService {
+  let isFirst = true;
+  return {
+    shouldRateLimit(request) {
+      if (isFirst) {
+        isFirst = false;
+        run();
+      }
+      return service.shouldRateLimit(request);
+    },
+  };
+}
+
 /** Returns the response to a call that no limit applies to. A reservation holds nothing. */
 function allowAll({ descriptors, reserves }: RateLimitRequest, nowMs: number): RateLimitResponse {
   return {

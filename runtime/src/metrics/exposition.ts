@@ -1,5 +1,5 @@
 /** Renders metrics as text for Prometheus: its own format, or OpenMetrics, which has exemplars. */
-import { type Metric, Registry, type RegistryContentType } from "prom-client";
+import type { Metric, RegistryContentType } from "prom-client";
 import { renderMarkdownTable } from "../text/markdown-table.ts";
 import { countOf, exposedLabels, type HistogramFamily, type MetricFamily } from "./metric-families.ts";
 import type { Exemplar, MetricTable } from "./metrics.ts";
@@ -9,8 +9,8 @@ export type ExpositionFormat = "text" | "openmetrics" | "protobuf";
 
 /** The `content-type` of each format. */
 export const expositionContentTypes: Readonly<Record<ExpositionFormat, string>> = {
-  text: Registry.PROMETHEUS_CONTENT_TYPE,
-  openmetrics: Registry.OPENMETRICS_CONTENT_TYPE,
+  text: "text/plain; version=0.0.4; charset=utf-8",
+  openmetrics: "application/openmetrics-text; version=1.0.0; charset=utf-8",
   protobuf: "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited",
 };
 
@@ -71,7 +71,9 @@ interface Sample {
 type TextFormat = Exclude<ExpositionFormat, "protobuf">;
 
 /** Renders metrics in their order, without those that have no series. */
-export function renderFamilies(families: readonly MetricFamily[], format: TextFormat = "text"): Promise<string> {
+export async function renderFamilies(families: readonly MetricFamily[], format: TextFormat = "text"): Promise<string> {
+  // Loaded by the first scrape: it takes 2 MiB.
+  const { Registry } = await import("prom-client");
   const registry = new Registry<RegistryContentType>();
   if (format === "openmetrics") registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
   for (const family of families) {

@@ -1,6 +1,7 @@
+import { Registry } from "prom-client";
 import { describe, expect, test } from "vitest";
 import { createFamilies, mergeMetrics, SeriesBound, takeSnapshot } from "./metrics.ts";
-import { formatOf, renderFamilies, renderMetricTable } from "./exposition.ts";
+import { expositionContentTypes, formatOf, renderFamilies, renderMetricTable } from "./exposition.ts";
 import { familiesOf } from "./metric-families.ts";
 import { watchProcess } from "./process-metrics.ts";
 
@@ -242,6 +243,11 @@ describe("OpenMetrics", () => {
   ])("is negotiated: %s", (accept, format) => {
     expect(formatOf(accept)).toBe(format);
   });
+});
+
+test("the types of the formats are those of the library that renders them", () => {
+  expect(expositionContentTypes.text).toBe(Registry.PROMETHEUS_CONTENT_TYPE);
+  expect(expositionContentTypes.openmetrics).toBe(Registry.OPENMETRICS_CONTENT_TYPE);
 });
 
 test("the process reports its processor time, its memory and its pauses", async () => {

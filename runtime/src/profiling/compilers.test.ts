@@ -32,6 +32,8 @@ test.each([
   ["compilers.disableMaglev();", "TurboFan"],
   ["compilers.disableMaglev(); compilers.pauseTurboFan();", ""],
   ["compilers.disableMaglev(); compilers.pauseTurboFan(); compilers.resumeTurboFan();", "TurboFan"],
+  ["compilers.disableMaglev(); compilers.pauseTurboFan(1);", "TurboFan"],
+  ["compilers.disableMaglev(); compilers.pauseTurboFan(1); compilers.completeStart();", ""],
 ])("after %j, functions are compiled by %j", (setup, compilers) => {
   expect(compilersAfter(setup)).toBe(compilers);
 });

@@ -10,15 +10,29 @@ export function disableMaglev(): void {
   setFlagsFromString("--no-maglev");
 }
 
+/** The time after which TurboFan works also in a start that is not complete, such as one with a large configuration. */
+const longStartMs = 2_000;
+
+let longStart: NodeJS.Timeout | undefined;
+
 /**
- * Compiles nothing with TurboFan until `resumeTurboFan`. For a start, whose functions are hot for a moment, and not
- * afterwards.
+ * Compiles nothing with TurboFan until `resumeTurboFan`. For a program that computes little before its first request:
+ * the functions of its start are hot for a moment, and not afterwards.
+ *
+ * @param maxStartMs TurboFan works again after this time, unless `completeStart` is called before.
  */
-export function pauseTurboFan(): void {
+export function pauseTurboFan(maxStartMs = longStartMs): void {
   setFlagsFromString("--no-turbofan");
+  longStart = setTimeout(resumeTurboFan, maxStartMs).unref();
+}
+
+/** From now on the time since `pauseTurboFan` changes nothing. */
+export function completeStart(): void {
+  clearTimeout(longStart);
 }
 
 /** Ends `pauseTurboFan`. */
 export function resumeTurboFan(): void {
+  clearTimeout(longStart);
   setFlagsFromString("--turbofan");
 }

@@ -17,18 +17,22 @@ const request = messageOf<RateLimitRequest, object>(
   "envoy.service.ratelimit.v3.RateLimitRequest",
 );
 
-/** Loads the service on `port` for `seconds`; one generator for each key. Its files are in `folder`. */
-export async function applyCalls(
-  serviceCase: ServiceCase,
-  port: number,
-  seconds: number,
-  folder: string,
-): Promise<LoadResult> {
+/** How long and how much one load is. */
+export interface CallLoad {
+  readonly seconds: number;
+  /** Of all connections together. Default: as many as the service decides. */
+  readonly callsPerSecond?: number;
+  /** Has the files of the generators. */
+  readonly folder: string;
+}
+
+/** Loads the service on `port`; one generator for each key. */
+export async function applyCalls(serviceCase: ServiceCase, port: number, load: CallLoad): Promise<LoadResult> {
   const indexes = Array.from({ length: serviceCase.keys }, (_, index) => index);
-  const results = await Promise.all(indexes.map((index) => generate(serviceCase, index, port, seconds, folder)));
+  const results = await Promise.all(indexes.map((index) => generate(serviceCase, index, port, load)));
   return {
     requests: results.reduce((sum, { requests }) => sum + requests, 0),
-    seconds,
+    seconds: load.seconds,
     p50Ms: percentile(
       results.map(({ p50Ms }) => p50Ms),
       50,
@@ -38,20 +42,18 @@ export async function applyCalls(
   };
 }
 
-async function generate(
-  serviceCase: ServiceCase,
-  index: number,
-  port: number,
-  seconds: number,
-  folder: string,
-): Promise<LoadResult> {
+async function generate(serviceCase: ServiceCase, index: number, port: number, load: CallLoad): Promise<LoadResult> {
+  const { seconds, callsPerSecond, folder } = load;
   const body = join(folder, `call-${index}.bin`);
   const log = join(folder, `h2load-${index}.log`);
   writeFileSync(body, framed(serviceCase, index));
   rmSync(log, { force: true });
   const { connections, streams, keys } = serviceCase;
+  // Of each connection.
+  const pace = callsPerSecond === undefined ? [] : [`--rps=${callsPerSecond / connections}`];
   const args = [
     ...["-t1", `-c${connections / keys}`, `-m${streams}`, `-D${seconds}`, `--log-file=${log}`, `-d${body}`],
+    ...pace,
     ...["-Hcontent-type: application/grpc", "-Hte: trailers"],
     `http://127.0.0.1:${port}/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`,
   ];

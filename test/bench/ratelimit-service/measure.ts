@@ -40,7 +40,8 @@ export async function measureCase(
   options: MeasureOptions,
 ): Promise<ServiceResult> {
   const samples = new Map<string, ServiceSample[]>(services.map(({ name }) => [name, []]));
-  for (const { grpcPort } of services) await applyCalls(serviceCase, grpcPort, warmUpSeconds, options.folder);
+  for (const { grpcPort } of services)
+    await applyCalls(serviceCase, grpcPort, { seconds: warmUpSeconds, folder: options.folder });
   for (let round = 0; round < options.repeats; round++) {
     for (const service of services) {
       samples.get(service.name)?.push(await sampleOnce(serviceCase, service, redis, options));
@@ -56,7 +57,7 @@ async function sampleOnce(
   { seconds, folder }: MeasureOptions,
 ): Promise<ServiceSample> {
   const [before, redisBefore] = [program.cpu(), redis.cpu()];
-  const load = await applyCalls(serviceCase, grpcPort, seconds, folder);
+  const load = await applyCalls(serviceCase, grpcPort, { seconds, folder });
   const [after, redisAfter] = [program.cpu(), redis.cpu()];
   const redisUs = redisAfter.userUs + redisAfter.systemUs - redisBefore.userUs - redisBefore.systemUs;
   return {
@@ -90,7 +91,7 @@ export async function soak(
   const residentBytes: number[] = [];
   let calls = 0;
   for (let stretch = 0; stretch < (minutes * 60) / intervalSeconds; stretch++) {
-    const { requests } = await applyCalls(serviceCase, grpcPort, intervalSeconds, folder);
+    const { requests } = await applyCalls(serviceCase, grpcPort, { seconds: intervalSeconds, folder });
     calls += requests;
     residentBytes.push(program.residentBytes());
   }

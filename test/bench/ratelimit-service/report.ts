@@ -2,7 +2,7 @@
 import { describeCommit, describeMachine } from "../machine.ts";
 import { spread } from "../statistics.ts";
 import type { ServiceResult, ServiceSample, SoakResult } from "./measure.ts";
-import type { StartSample } from "./start.ts";
+import { loadedCallsPerSecond, type StartSample } from "./start.ts";
 import { serviceVersions } from "./services.ts";
 
 /** A Markdown table, one row a case and service; ratios are to the reference, within the same round. */
@@ -112,12 +112,12 @@ export function renderStarts(samples: ReadonlyMap<string, readonly StartSample[]
 Written by \`npm run bench:ratelimit-service -- --starts ${repeats}\` on ${today()}, commit ${describeCommit()}.
 
 - Machine: ${describeMachine()}. Versions: ${serviceVersions().join("; ")}.
-- Setting: as above, one thread and Redis. The bundle is the program of the image (\`npm run bundle\`). Medians of ${repeats} starts of
-  each program, in turns.
+- Setting: as above, one thread and Redis. The bundle is the program of the image (\`npm run bundle\`), with the image's
+  environment. Medians of ${repeats} starts of each program, in turns.
 - Start: from the start of the process to the first healthy response of \`/healthcheck\`, and its CPU time until then.
   **× Node alone** is the ratio of CPU times within one round.
-- Memory: resident four seconds after the start, and at the end of 30 s of calls, 8 × 16, with no pause between them. Files are
-  pages of the program itself and of its libraries, which processes on one machine share.
+- Memory: resident four seconds after the start, and at the end of 30 s of ${loadedCallsPerSecond.toLocaleString("en")} calls a second, 8 × 16 (the
+  reference decides fewer). Files are pages of the program itself and of its libraries, which processes on one machine share.
 
 ${lines.join("\n")}
 `.trim();

@@ -30,6 +30,15 @@ interface Startable {
   readonly command: string;
   readonly args: readonly string[];
   readonly kind: "node" | "reference" | "ours";
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** The variables of the images. */
+function imageEnvironment(): Readonly<Record<string, string>> {
+  const dockerfile = readFileSync(join(import.meta.dirname, "../../../Dockerfile"), "utf8");
+  const [, variables = ""] = /^FROM scratch AS base$.*?^ENV (.*?)$/ms.exec(dockerfile) ?? [];
+  const pairs = variables.split(" ").map((pair) => pair.split("=") as [string, string]);
+  return Object.fromEntries(pairs.filter(([name]) => name !== "PATH"));
 }
 
 /** Serves health as the smallest program in Node does. */
@@ -37,6 +46,8 @@ const nodeAlone =
   "process.getBuiltinModule('http').createServer((_, response) => response.end()).listen(process.env.PORT, '127.0.0.1')";
 
 const idleMs = 4_000;
+/** The load under which memory is measured: the same on a fast machine and a slow one. */
+export const loadedCallsPerSecond = 50_000;
 const loadSeconds = 10;
 /** Load before it: compilers work for some seconds, and return their memory some seconds later. */
 const warmUpSeconds = 20;
@@ -60,6 +71,7 @@ export async function measureStarts(
       command: process.execPath,
       args: [...flags, join(image, "ratelimit-service.js")],
       kind: "ours",
+      env: imageEnvironment(),
     },
   ];
   const samples = new Map<string, StartSample[]>(programs.map(({ name }) => [name, []]));
@@ -69,10 +81,10 @@ export async function measureStarts(
   return samples;
 }
 
-async function startOnce({ name, command, args, kind }: Startable, folder: string, redisPort: number) {
+async function startOnce({ name, command, args, kind, env: own }: Startable, folder: string, redisPort: number) {
   const [grpcPort = 0, httpPort = 0, debugPort = 0] = await freePorts(3);
   const ports = { grpcPort, httpPort, debugPort };
-  const env = serviceEnvironment(kind === "reference" ? "reference" : "ours", folder, redisPort, ports);
+  const env = { ...serviceEnvironment(kind === "reference" ? "reference" : "ours", folder, redisPort, ports), ...own };
   const startMs = performance.now();
   const program = startProgram(name, command, args, env);
   try {
@@ -94,8 +106,9 @@ async function startOnce({ name, command, args, kind }: Startable, folder: strin
 async function loadOnce(program: RunningProgram, grpcPort: number, folder: string) {
   const serviceCase = serviceCases.find(({ name }) => name === "redis-8x16");
   if (serviceCase === undefined) throw new Error("no such case");
-  await applyCalls(serviceCase, grpcPort, warmUpSeconds, folder);
-  const { requests, seconds } = await applyCalls(serviceCase, grpcPort, loadSeconds, folder);
+  const load = { callsPerSecond: loadedCallsPerSecond, folder };
+  await applyCalls(serviceCase, grpcPort, { ...load, seconds: warmUpSeconds });
+  const { requests, seconds } = await applyCalls(serviceCase, grpcPort, { ...load, seconds: loadSeconds });
   return { ...memoryOf(program), callsPerSecond: requests / seconds };
 }
 
