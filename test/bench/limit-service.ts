@@ -7,7 +7,8 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { programFile } from "../support/program-file.ts";
 import { unreachedLimit } from "./peers/peer.ts";
-import { type RunningProgram, startProgram } from "./process.ts";
+import { startOwnProgram } from "./own-program.ts";
+import { type RunningProgram } from "./process.ts";
 import { type BenchService, startBenchRedis, startService } from "./ratelimit-service/services.ts";
 
 /** One limit per client address, never reached. */
@@ -25,7 +26,7 @@ export function startLimitService(folder: string, port: number): RunningProgram 
   writeFileSync(join(config, "bench.yaml"), limits);
   const listen = { HOST: "127.0.0.1", GRPC_HOST: "127.0.0.1", GRPC_PORT: String(port), PORT: "0", DEBUG_PORT: "0" };
   const command = [programFile("ratelimit-service", "ratelimit-service"), "--config-dir", config];
-  return startProgram("ratelimit-service", process.execPath, command, listen);
+  return startOwnProgram("ratelimit-service", command, listen);
 }
 
 /** A rate limit service and its Redis, of one peer. */

@@ -4,7 +4,7 @@
  */
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
 import type { Clock } from "@gatewayproxy/runtime/clock";
-import { type buildConnector, Client } from "undici";
+import type { buildConnector } from "undici";
 import { openSocket } from "../connect/open-socket.ts";
 import { maxKeySetLength } from "./json-web-keys.ts";
 
@@ -22,6 +22,8 @@ export interface FetchOptions {
 /** Resolves with the text of a response with status 200; rejects with an `Error` that says what was found instead. */
 export async function fetchKeySet(uri: string, { addresses, clock }: FetchOptions): Promise<string> {
   const { origin, pathname, search } = new URL(uri);
+  // Loaded by the first key set: it takes 5 MiB of each thread that loads it.
+  const { Client } = await import("undici");
   const client = new Client(origin, { connect: guardedConnector(addresses) });
   const late = new Error(`no complete response within ${timeoutMs} ms`);
   const timer = clock.setTimer(timeoutMs, () => void client.destroy(late));

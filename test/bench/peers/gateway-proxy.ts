@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { programFile } from "../../support/program-file.ts";
 import { keyHeader } from "../cases.ts";
-import { startProgram } from "../process.ts";
+import { startOwnProgram } from "../own-program.ts";
 import { unreachedLimit, type Peer, type PeerSetup } from "./peer.ts";
 
 type Environment = Readonly<Record<string, string>>;
@@ -31,7 +31,7 @@ function variant(name: string, preload?: string, envOf: (setup: PeerSetup) => En
         ...["--readiness-address", "127.0.0.1:0"],
         ...["--admin-address", `127.0.0.1:${setup.adminPort}`],
       ];
-      return startProgram("gateway-proxy", process.execPath, args, envOf(setup));
+      return startOwnProgram("gateway-proxy", args, envOf(setup));
     },
   };
 }

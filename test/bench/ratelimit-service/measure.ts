@@ -40,8 +40,8 @@ export async function measureCase(
   options: MeasureOptions,
 ): Promise<ServiceResult> {
   const samples = new Map<string, ServiceSample[]>(services.map(({ name }) => [name, []]));
-  for (const { grpcPort } of services)
-    await applyCalls(serviceCase, grpcPort, { seconds: warmUpSeconds, folder: options.folder });
+  const warmUp = { seconds: warmUpSeconds, folder: options.folder };
+  for (const { grpcPort } of services) await applyCalls(serviceCase, grpcPort, warmUp);
   for (let round = 0; round < options.repeats; round++) {
     for (const service of services) {
       samples.get(service.name)?.push(await sampleOnce(serviceCase, service, redis, options));

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { connectRateLimit } from "../../support/rate-limit-client.ts";
 import { requireProgram } from "../../support/programs.ts";
 import { rateLimitServiceCommand } from "../../support/ratelimit-process.ts";
+import { startOwnProgram } from "../own-program.ts";
 import { freePorts, type RunningProgram, startProgram, untilReady } from "../process.ts";
 import { descriptorOf, limitFile, type ServiceCase } from "./cases.ts";
 
@@ -89,7 +90,7 @@ export async function startService(
   const env = serviceEnvironment(name, folder, redisPort, { grpcPort, httpPort, debugPort });
   const program =
     name === "ours"
-      ? startProgram(name, process.execPath, rateLimitServiceCommand(), env)
+      ? startOwnProgram(name, rateLimitServiceCommand(), env)
       : startProgram(name, requireProgram("ratelimit"), [], env);
   return { name, program, grpcPort };
 }

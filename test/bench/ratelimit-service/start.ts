@@ -5,6 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { bundle } from "../../../scripts/bundle.ts";
 import { requireProgram } from "../../support/programs.ts";
 import { rateLimitServiceCommand } from "../../support/ratelimit-process.ts";
+import { startOwnProgram } from "../own-program.ts";
 import { freePorts, type RunningProgram, startProgram, untilReady } from "../process.ts";
 import { applyCalls } from "./load.ts";
 import { serviceCases } from "./cases.ts";
@@ -30,15 +31,6 @@ interface Startable {
   readonly command: string;
   readonly args: readonly string[];
   readonly kind: "node" | "reference" | "ours";
-  readonly env?: Readonly<Record<string, string>>;
-}
-
-/** The variables of the images. */
-function imageEnvironment(): Readonly<Record<string, string>> {
-  const dockerfile = readFileSync(join(import.meta.dirname, "../../../Dockerfile"), "utf8");
-  const [, variables = ""] = /^FROM scratch AS base$.*?^ENV (.*?)$/ms.exec(dockerfile) ?? [];
-  const pairs = variables.split(" ").map((pair) => pair.split("=") as [string, string]);
-  return Object.fromEntries(pairs.filter(([name]) => name !== "PATH"));
 }
 
 /** Serves health as the smallest program in Node does. */
@@ -71,7 +63,6 @@ export async function measureStarts(
       command: process.execPath,
       args: [...flags, join(image, "ratelimit-service.js")],
       kind: "ours",
-      env: imageEnvironment(),
     },
   ];
   const samples = new Map<string, StartSample[]>(programs.map(({ name }) => [name, []]));
@@ -81,12 +72,12 @@ export async function measureStarts(
   return samples;
 }
 
-async function startOnce({ name, command, args, kind, env: own }: Startable, folder: string, redisPort: number) {
+async function startOnce({ name, command, args, kind }: Startable, folder: string, redisPort: number) {
   const [grpcPort = 0, httpPort = 0, debugPort = 0] = await freePorts(3);
   const ports = { grpcPort, httpPort, debugPort };
-  const env = { ...serviceEnvironment(kind === "reference" ? "reference" : "ours", folder, redisPort, ports), ...own };
+  const env = serviceEnvironment(kind === "reference" ? "reference" : "ours", folder, redisPort, ports);
   const startMs = performance.now();
-  const program = startProgram(name, command, args, env);
+  const program = kind === "ours" ? startOwnProgram(name, args, env) : startProgram(name, command, args, env);
   try {
     await untilReady(program, async () => {
       const { ok, status } = await fetch(`http://127.0.0.1:${httpPort}/healthcheck`);

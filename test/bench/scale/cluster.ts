@@ -12,7 +12,8 @@ import { run } from "../../rig/daemon.ts";
 import { applyDefinitions } from "../../rig/definitions.ts";
 import { freePort } from "../../support/free-port.ts";
 import { programFile } from "../../support/program-file.ts";
-import { type RunningProgram, startProgram } from "../process.ts";
+import { startOwnProgram } from "../own-program.ts";
+import { type RunningProgram } from "../process.ts";
 
 const gatewayApi = "/apis/gateway.networking.k8s.io/v1";
 const repository = join(import.meta.dirname, "../../..");
@@ -108,7 +109,7 @@ export async function startCluster(namespaces: number, profiles?: string): Promi
     const pages = ["--stats-address", `127.0.0.1:${stats}`, "--readiness-address", `127.0.0.1:${readiness}`];
     const profiling = profiles === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", profiles];
     const command = [...profiling, programFile("proxy", program), ...pages, ...args];
-    return startProgram(program, process.execPath, command, { KUBECONFIG: plane.kubeconfig });
+    return startOwnProgram(program, command, { KUBECONFIG: plane.kubeconfig });
   };
   const controller = await start("controller", ["--proxy-image", "proxy:1", "--namespace", gatewayNamespace]);
   const proxy = await start("proxy", [

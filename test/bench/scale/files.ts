@@ -7,7 +7,8 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { stringify } from "yaml";
 import { programFile } from "../../support/program-file.ts";
-import { freePorts, type RunningProgram, startProgram } from "../process.ts";
+import { startOwnProgram } from "../own-program.ts";
+import { freePorts, type RunningProgram } from "../process.ts";
 import { percentile } from "../statistics.ts";
 import { type KubeObject, gatewayNamespace } from "./cluster.ts";
 import type { StageTime } from "./file-stages.ts";
@@ -155,7 +156,7 @@ export async function measureFiles(layout: Layout, count: number, profiles: stri
   const folder = new RouteFolder(layout, names, { listener, backend: backendPort });
   const profiling = profiles === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", profiles];
   const startMs = performance.now();
-  const proxy = startProgram("proxy", process.execPath, [
+  const proxy = startOwnProgram("proxy", [
     ...[...profiling, programFile("proxy", "proxy"), "--config-dir", folder.path, "--workers", "1"],
     ...["--listen-address", "127.0.0.1", "--admin-address", "off", "--access-log", "off"],
     ...["--stats-address", `127.0.0.1:${stats}`, "--readiness-address", `127.0.0.1:${readiness}`],
