@@ -165,40 +165,84 @@ describe("objects", () => {
     expect(names()).toEqual(["default/b"]);
   });
 
-  test("that were left out are read when they are listed again, also if the first list fails", async () => {
-    let isLeftOut = true;
-    const reads: string[] = [];
-    const { server, clock, watch, names } = await watching([path], (object) => {
-      const { name } = object["metadata"] as { name: string };
-      reads.push(name);
-      return name === "b" && isLeftOut ? undefined : object;
-    });
-    const items = [configMap("a", 1), configMap("b", 2), configMap("c", 3)];
-    (await server.next()).respond(200, listOf(10, items));
-    (await server.next()).open();
-    await settle();
-    expect(names()).toEqual(["default/a", "default/c"]);
-    isLeftOut = false;
-    reads.length = 0;
-    watch.listAgain(({ metadata }) => (metadata as { name: string }).name === "c");
-    (await nextOf(server, clock)).respond(500, { message: "no storage" });
-    const second = await nextOf(server, clock);
-    expect(second.isWatch).toBe(false);
-    second.respond(200, listOf(10, items));
-    expect((await nextOf(server, clock)).isWatch).toBe(true);
-    expect(names()).toEqual(["default/a", "default/c", "default/b"]);
-    expect(reads).toEqual(["b", "c"]);
-  });
+  describe("that were left out", () => {
+    /** `b` is left out at first, and `c` is read again. */
+    async function leavingOut() {
+      let isLeftOut = true;
+      const reads: string[] = [];
+      const nameOf = ({ metadata }: KubeObject) => (metadata as { name: string }).name;
+      const all = await watching([path], (object) => {
+        reads.push(nameOf(object));
+        return nameOf(object) === "b" && isLeftOut ? undefined : object;
+      });
+      const items = [configMap("a", 1), configMap("b", 2), configMap("c", 3)];
+      (await all.server.next()).respond(200, listOf(10, items));
+      const stream = await all.server.next();
+      stream.open();
+      await settle();
+      expect(all.names()).toEqual(["default/a", "default/c"]);
+      const listAgain = (): void => {
+        isLeftOut = false;
+        reads.length = 0;
+        all.watch.listAgain(["default"], (object) => nameOf(object) === "c");
+      };
+      return { ...all, items, stream, reads, listAgain };
+    }
 
-  test("are listed once more if that is asked for during a list", async () => {
-    const { server, clock, watch } = await watching();
-    const first = await server.next();
-    watch.listAgain(() => true);
-    first.respond(200, listOf(10, [configMap("a", 1)]));
-    const second = await nextOf(server, clock);
-    expect(second.isWatch).toBe(false);
-    second.respond(200, listOf(10, [configMap("a", 1)]));
-    expect((await nextOf(server, clock)).isWatch).toBe(true);
+    test("are read when their namespace is listed again, also if the first list fails", async () => {
+      const { server, clock, items, reads, names, listAgain } = await leavingOut();
+      listAgain();
+      (await nextOf(server, clock)).respond(500, { message: "no storage" });
+      const second = await nextOf(server, clock);
+      expect([second.isWatch, second.url.pathname]).toEqual([false, "/api/v1/namespaces/default/configmaps"]);
+      second.respond(200, listOf(10, items));
+      await vi.waitFor(() => expect(names()).toEqual(["default/a", "default/c", "default/b"]));
+      expect(reads).toEqual(["b", "c"]);
+    });
+
+    test("do not delay the events of the others while they are listed", async () => {
+      const { server, clock, stream, items, watch, names, listAgain } = await leavingOut();
+      listAgain();
+      const first = await nextOf(server, clock);
+      stream.send(added(configMap("d", 11)), { type: "MODIFIED", object: configMap("a", 12, { x: "new" }) });
+      await vi.waitFor(() => expect(watch.objects.get("default/a")).toMatchObject({ data: { x: "new" } }));
+      first.respond(200, listOf(10, items.slice(0, 2), "more"));
+      const second = await nextOf(server, clock);
+      // Events are newer than the list.
+      stream.send({ type: "DELETED", object: configMap("c", 13) });
+      await vi.waitFor(() => expect(names()).toEqual(["default/a", "default/d", "default/b"]));
+      second.respond(200, listOf(10, items.slice(2)));
+      await settle();
+      expect(names()).toEqual(["default/a", "default/d", "default/b"]);
+      expect(watch.objects.get("default/a")).toMatchObject({ data: { x: "new" } });
+      expect(server.waiting).toBe(0);
+    });
+
+    test("are not read of an older list once all objects are listed", async () => {
+      const { server, clock, stream, items, names, listAgain } = await leavingOut();
+      listAgain();
+      const beside = await nextOf(server, clock);
+      stream.send({ type: "ERROR", object: { kind: "Status", code: 410, message: "too old" } });
+      const whole = await nextOf(server, clock);
+      expect(whole.url.pathname).toBe(path);
+      beside.respond(200, listOf(10, items));
+      whole.respond(200, listOf(14, [configMap("b", 2)]));
+      (await nextOf(server, clock)).open();
+      await settle();
+      expect(names()).toEqual(["default/b"]);
+      expect(server.waiting).toBe(0);
+    });
+
+    test("are listed after a list of all objects, if that is asked for meanwhile", async () => {
+      const { server, clock, watch } = await watching();
+      const first = await server.next();
+      watch.listAgain(["default"], () => true);
+      await settle();
+      expect(server.waiting).toBe(0);
+      first.respond(200, listOf(10, [configMap("a", 1)]));
+      const paths = [(await nextOf(server, clock)).url.pathname, (await nextOf(server, clock)).url.pathname];
+      expect(paths.sort()).toEqual([path, "/api/v1/namespaces/default/configmaps"]);
+    });
   });
 
   test("may be out of date while requests fail", async () => {

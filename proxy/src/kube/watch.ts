@@ -13,10 +13,11 @@ import { Backoff } from "@gatewayproxy/runtime/backoff";
 import { pause } from "@gatewayproxy/runtime/pause";
 import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
 import { ApiFailure, failureOfResponse, failureOfEvent } from "./api-failure.ts";
-import { type ClusterConnection, parseJson, readText } from "./connection.ts";
+import { type ApiResponse, type ClusterConnection, parseJson, readText } from "./connection.ts";
 import { readJsonLines } from "./json-lines.ts";
 import type { WatchQuota, WatchQuotaMember } from "./watch-quota.ts";
 import { type ListEnd, readListItems } from "./list-reader.ts";
+import { ListsBeside } from "./lists-beside.ts";
 import { fieldsOf, isObject, type KubeObject, keyOfObject, objectsOf, textOf } from "./object.ts";
 
 /** Options of `watchObjects`. */
@@ -37,8 +38,8 @@ export interface WatchOptions<T> {
   readonly quota?: WatchQuota;
   /** Converts an object; `before` is the converted previous version. Undefined leaves the object out. */
   readonly read: (object: KubeObject, before: T | undefined) => T | undefined;
-  /** Called before all objects are listed. */
-  readonly onList?: () => void;
+  /** Called before all objects are listed, or those of a namespace again. */
+  readonly onList?: (namespace?: string) => void;
   /** Called for each object that is removed. */
   readonly onRemoved?: (value: T) => void;
   /** Called when the objects or the state may have changed. */
@@ -85,9 +86,10 @@ export interface ObjectWatch<T> {
    */
   readonly isOutOfDate: boolean;
   /**
-   * Lists all objects again. Those are read that were left out, that have changed, and for which `isToBeRead` is true.
+   * Lists the objects of namespaces again, beside the watch. Those are read that were left out, and those for which
+   * `isToBeRead` is true.
    */
-  listAgain(isToBeRead: (value: T) => boolean): void;
+  listAgain(namespaces: readonly string[], isToBeRead: (value: T) => boolean): void;
   /** Stops the watch; `onChange` is not called afterwards. */
   close(): void;
 }
@@ -147,6 +149,14 @@ class OlderState extends Error {
   }
 }
 
+/** Reads the pages of a list. */
+interface PageReader {
+  /** Resolves with the response to a request. */
+  readonly reached: (response: Promise<ApiResponse>) => Promise<ApiResponse>;
+  /** Receives each object. */
+  readonly put: (object: KubeObject) => void;
+}
+
 class Reflector<T> implements ObjectWatch<T> {
   readonly #options: WatchOptions<T>;
   readonly #backoff: Backoff;
@@ -167,10 +177,8 @@ class Reflector<T> implements ObjectWatch<T> {
   #newest: string | undefined;
   /** Whether the last watch ended in another way than by the API server, so that another one may be there now. */
   #isInterrupted = false;
-  /** Set by `listAgain`. */
-  #isToBeListed = false;
-  /** Ends the watch, which can be resumed. */
-  #interruption = new AbortController();
+  /** The lists of `listAgain`. */
+  readonly #beside: ListsBeside;
   /** Whether lists have one page, since the continue token of the last one expired before its end. */
   #listsWhole = false;
   #pathIndex = 0;
@@ -187,6 +195,13 @@ class Reflector<T> implements ObjectWatch<T> {
     this.#options = options;
     this.#backoff = new Backoff({ random: options.random });
     this.#quota = options.quota?.join();
+    const { clock, random, log } = options;
+    this.#beside = new ListsBeside({
+      ...{ clock, random },
+      list: (namespace, signal) => this.#listBeside(namespace, signal),
+      onFailure: (error, waitMs) =>
+        log.debug({ path: this.#currentPath(), err: error, waitMs }, "cannot list again; trying again"),
+    });
   }
 
   get values(): readonly T[] {
@@ -195,13 +210,13 @@ class Reflector<T> implements ObjectWatch<T> {
 
   close(): void {
     this.#ended.abort();
+    this.#beside.end();
     this.#quota?.leave();
   }
 
-  listAgain(isToBeRead: (value: T) => boolean): void {
+  listAgain(namespaces: readonly string[], isToBeRead: (value: T) => boolean): void {
     this.#readAll(isToBeRead);
-    this.#isToBeListed = true;
-    this.#interruption.abort();
+    this.#beside.add(namespaces);
   }
 
   async run(): Promise<void> {
@@ -231,12 +246,7 @@ class Reflector<T> implements ObjectWatch<T> {
     const path = this.#currentPath();
     this.#isUnreachable = false;
     try {
-      if (this.#version === undefined || this.#isToBeListed) {
-        this.#isToBeListed = false;
-        // A list that fails is repeated.
-        this.#version = undefined;
-        await this.#withinQuota(() => this.#list(path));
-      }
+      if (this.#version === undefined) await this.#withinQuota(() => this.#list(path));
       const startMs = clock.monotonicMs();
       if (this.#isInterrupted) {
         await this.#withinQuota(() => this.#checkState(path));
@@ -418,26 +428,18 @@ class Reflector<T> implements ObjectWatch<T> {
   }
 
   async #list(path: string): Promise<void> {
-    const { connection, selector } = this.#options;
     const listed = new Set<string>();
+    // This list has what was to be listed beside the watch.
+    this.#beside.end();
     this.#options.onList?.();
-    let next: string | undefined;
-    let version = "";
-    do {
-      const request = connection.request({
-        path,
-        query: { ...selector, ...(!this.#listsWhole && { limit: pageSize }), continue: next },
-        signal: this.#ended.signal,
-      });
-      const { status, headers, body } = await this.#reached(request);
-      if (status !== 200) {
-        this.#listsWhole ||= status === 410 && next !== undefined;
-        throw failureOfResponse(status, headers, parseJson(await readText(body)));
-      }
-      const end = await this.#readPage(body, listed);
-      if (this.#ended.signal.aborted) return;
-      ({ version, next } = end);
-    } while (next !== undefined);
+    const version = await this.#readPages(path, this.#ended.signal, {
+      reached: (response) => this.#reached(response),
+      put: (object) => {
+        listed.add(keyOfObject(object));
+        this.#put(object);
+      },
+    });
+    if (version === undefined) return;
     this.#reach(version);
     this.#isInterrupted = false;
     this.#listsWhole = false;
@@ -452,20 +454,48 @@ class Reflector<T> implements ObjectWatch<T> {
     const isChanged = this.state.kind !== "synced" || this.#hasChanges || removed.length > 0;
     this.#hasChanges = false;
     if (isChanged) this.#setState({ kind: "synced" });
+    this.#beside.begin();
   }
 
-  /** Puts the objects of a page, and their keys into `listed`. An object takes up to some milliseconds. */
-  async #readPage(body: AsyncIterable<Buffer>, listed: Set<string>): Promise<ListEnd> {
-    const page = readListItems(body);
-    for (;;) {
-      const read = await page.next();
-      if (read.done === true) return read.value;
-      // The text of a large object takes as long to parse as the object to read.
-      await nextTurn();
-      for (const key of await runInSlices(this.#putAll(read.value))) listed.add(key);
-      // Several reads of the socket, each with an object of 1 MiB, would be one turn.
-      await nextTurn();
-    }
+  /** Lists a namespace beside the watch, whose events are newer than the list. */
+  async #listBeside(namespace: string, signal: AbortSignal): Promise<void> {
+    const path = pathIn(namespace, this.#currentPath());
+    let isChanged = false;
+    this.#options.onList?.(namespace);
+    await this.#readPages(path, signal, {
+      reached: (response) => response,
+      put: (object) => {
+        const key = keyOfObject(object);
+        const isToBeRead = (this.#objects.get(key)?.version ?? "") === "" && !this.#beside.hasChanged(key);
+        if (isToBeRead && !signal.aborted && this.#put(object)) isChanged = true;
+      },
+    });
+    if (signal.aborted) return;
+    this.#options.log.debug({ path, isChanged }, "listed again");
+    if (isChanged) this.#options.onChange();
+  }
+
+  /** Reads all pages of a collection. Returns the version of the list; undefined if the signal has ended it. */
+  async #readPages(path: string, signal: AbortSignal, { reached, put }: PageReader): Promise<string | undefined> {
+    const { connection, selector } = this.#options;
+    let next: string | undefined;
+    let version = "";
+    do {
+      const request = connection.request({
+        path,
+        query: { ...selector, ...(!this.#listsWhole && { limit: pageSize }), continue: next },
+        signal,
+      });
+      const { status, headers, body } = await reached(request);
+      if (status !== 200) {
+        this.#listsWhole ||= status === 410 && next !== undefined;
+        throw failureOfResponse(status, headers, parseJson(await readText(body)));
+      }
+      const end = await readPage(body, put);
+      if (signal.aborted) return undefined;
+      ({ version, next } = end);
+    } while (next !== undefined);
+    return version;
   }
 
   /**
@@ -504,11 +534,8 @@ class Reflector<T> implements ObjectWatch<T> {
   }
 
   async #watch(path: string): Promise<void> {
-    // `listAgain` was called during the list.
-    if (this.#isToBeListed) return;
     const { clock } = this.#options;
     const interruption = new AbortController();
-    this.#interruption = interruption;
     let lastMs = clock.monotonicMs();
     const check = (): Timer => {
       const leftMs = lastMs + silentWatchMs - clock.monotonicMs();
@@ -600,18 +627,9 @@ class Reflector<T> implements ObjectWatch<T> {
       log.trace({ path: this.#currentPath(), event: type, object: keyOfObject(object), version }, "watch event");
     }
     if (type === "BOOKMARK") return;
+    this.#beside.changed(keyOfObject(object));
     const isChanged = type === "DELETED" ? this.#remove(keyOfObject(object)) : this.#put(object);
     if (isChanged && !this.#ended.signal.aborted) this.#options.onChange();
-  }
-
-  *#putAll(objects: readonly KubeObject[]): Steps<readonly string[]> {
-    const keys: string[] = [];
-    for (const object of objects) {
-      keys.push(keyOfObject(object));
-      this.#put(object);
-      yield;
-    }
-    return keys;
   }
 
   /** @returns whether the object is read differently than before. */
@@ -639,6 +657,33 @@ class Reflector<T> implements ObjectWatch<T> {
     this.#values = undefined;
     return this.#objects.delete(key);
   }
+}
+
+/** Reads the objects of a page. An object takes up to some milliseconds. */
+async function readPage(body: AsyncIterable<Buffer>, put: PageReader["put"]): Promise<ListEnd> {
+  const page = readListItems(body);
+  for (;;) {
+    const read = await page.next();
+    if (read.done === true) return read.value;
+    // The text of a large object takes as long to parse as the object to read.
+    await nextTurn();
+    await runInSlices(putAll(read.value, put));
+    // Several reads of the socket, each with an object of 1 MiB, would be one turn.
+    await nextTurn();
+  }
+}
+
+function* putAll(objects: readonly KubeObject[], put: PageReader["put"]): Steps<void> {
+  for (const object of objects) {
+    put(object);
+    yield;
+  }
+}
+
+/** Returns the path of a collection in a namespace. */
+function pathIn(namespace: string, path: string): string {
+  const end = path.lastIndexOf("/");
+  return `${path.slice(0, end)}/namespaces/${encodeURIComponent(namespace)}${path.slice(end)}`;
 }
 
 function versionOf({ metadata }: KubeObject): string | undefined {

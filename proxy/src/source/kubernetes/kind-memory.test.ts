@@ -142,7 +142,7 @@ test.each(policies)(
     const before = first.find(isRepresenting);
     if (before === undefined) throw new Error("none represents the others");
     memory.release(before);
-    expect([memory.hasFreed, memory.takeFreed()]).toEqual([true, [kind]]);
+    expect([memory.hasFreed, memory.takeFreed()]).toEqual([true, [{ kind, namespace: "crowd" }]]);
     expect(readAll(memory, kind, spec, ["late", "later"]).map(isRepresenting)).toEqual([true, false]);
   },
 );
@@ -155,7 +155,8 @@ test("only kinds of namespaces with objects without room are listed again", () =
   expect(memory.hasFreed).toBe(false);
   const [second] = readAll(memory, "GRPCRoute", spec, names(3));
   if (second !== undefined) memory.release(second);
-  expect([memory.hasFreed, memory.takeFreed(), memory.hasFreed]).toEqual([true, ["GRPCRoute"], false]);
+  const freed = [{ kind: "GRPCRoute", namespace: "crowd" }];
+  expect([memory.hasFreed, memory.takeFreed(), memory.hasFreed]).toEqual([true, freed, false]);
 });
 
 test("all groups together leave half of the heap to what is computed of them", () => {

@@ -96,6 +96,12 @@ function isWithoutRoom(usage: Usage | undefined): boolean {
   return usage !== undefined && usage.state !== "read";
 }
 
+/** The objects of a kind in a namespace. */
+interface Place {
+  readonly kind: string;
+  readonly namespace: string;
+}
+
 /** The objects of a group of kinds in all namespaces. */
 export class KindMemory {
   readonly #group: Group;
@@ -158,9 +164,10 @@ export class KindMemory {
     if (usage !== undefined) this.#count(usage, undefined);
   }
 
-  /** A list of all objects of a kind begins. It finds those that are left out. */
-  beginList(kind: string): void {
-    this.#leftOut.delete(kind);
+  /** A list of all objects of a kind begins, or of those in a namespace. It finds those that are left out. */
+  beginList(kind: string, namespace?: string): void {
+    if (namespace === undefined) this.#leftOut.delete(kind);
+    else this.#leftOut.get(kind)?.delete(namespace);
   }
 
   /** Whether there may be room now for objects that had none. */
@@ -168,11 +175,12 @@ export class KindMemory {
     return this.#freed.size > 0;
   }
 
-  /** Returns the kinds of objects for which there may be room now, which are to be listed again. */
-  takeFreed(): readonly string[] {
+  /** Returns the places with objects for which there may be room now, which are to be listed again. */
+  takeFreed(): readonly Place[] {
     const freed = [...this.#freed];
     this.#freed.clear();
-    return this.#group.kinds.filter((kind) => freed.some((namespace) => this.#waits(kind, namespace)));
+    const places = this.#group.kinds.flatMap((kind) => freed.map((namespace) => ({ kind, namespace })));
+    return places.filter(({ kind, namespace }) => this.#waits(kind, namespace));
   }
 
   #keep(read: CachedResource, before: Usage | undefined, usage: Usage): CachedResource {

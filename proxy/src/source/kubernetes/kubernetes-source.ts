@@ -260,7 +260,7 @@ class Source implements KubernetesSource {
       },
       ...(memory !== undefined && {
         onRemoved: (removed) => memory.release(removed),
-        onList: () => memory.beginList(kind),
+        onList: (namespace) => memory.beginList(kind, namespace),
       }),
       onChange: () => this.#changes.trigger(this.#quietMsOf(kind)),
       onReceived: () => this.#recovery.received(),
@@ -381,8 +381,14 @@ class Source implements KubernetesSource {
     const leftMs = this.#listedAgainMs + reopenMs - now;
     if (leftMs > 0) return leftMs;
     this.#listedAgainMs = now;
-    const kinds = new Set(memories.flatMap((memory) => memory.takeFreed()));
-    for (const [kind, watch] of this.#whole) if (kinds.has(kind)) watch.listAgain(isWaiting);
+    const freed = Map.groupBy(
+      memories.flatMap((memory) => memory.takeFreed()),
+      ({ kind }) => kind,
+    );
+    for (const [kind, watch] of this.#whole) {
+      const namespaces = freed.get(kind)?.map(({ namespace }) => namespace);
+      if (namespaces !== undefined) watch.listAgain(namespaces, isWaiting);
+    }
     return Number.POSITIVE_INFINITY;
   }
 
