@@ -147,6 +147,22 @@ test.each(policies)(
   },
 );
 
+test("kinds are listed again once the object that represents others has room", () => {
+  const memory = new KindMemory("policies", 30_000);
+  const [kind, , spec] = policies[0];
+  const large = { ...spec, targetRefs: Array.from({ length: 16 }, () => spec.targetRefs[0]) };
+  const all = readAll(memory, kind, large, names(100)).filter((each) => each !== undefined);
+  const before = all.at(-1);
+  if (before === undefined) throw new Error("none represents the others");
+  expect([isWaiting(before), memory.hasFreed]).toEqual([true, false]);
+  const metadata = { namespace: "crowd", name: "n", uid: "n" };
+  const object = { apiVersion: "gatewayproxy.dev/v1alpha1", kind, metadata, spec };
+  const small = memory.read(object, before, (part, errors) =>
+    cacheResource(part, before, { keepsStatus: true, errors }),
+  );
+  expect([small !== undefined && isWaiting(small), memory.hasFreed]).toEqual([false, true]);
+});
+
 test("only kinds of namespaces with objects without room are listed again", () => {
   const memory = new KindMemory("routes", 10_000);
   const spec = { parentRefs: [{ name: "web" }], rules: [{}] };

@@ -198,7 +198,9 @@ export class KindMemory {
     this.#countWaiting(before, -1);
     this.#countWaiting(after, 1);
     const hasLeft = isWithoutRoom(before) && after === undefined;
-    if ((change < 0 || hasLeft) && this.#group.kinds.some((kind) => this.#waits(kind, namespace))) {
+    // Another one is to represent those that are left out.
+    const representsNoMore = before?.state === "representing" && after?.state !== "representing";
+    if ((change < 0 || hasLeft || representsNoMore) && this.#group.kinds.some((kind) => this.#waits(kind, namespace))) {
       this.#freed.add(namespace);
     }
   }
