@@ -1,6 +1,7 @@
 /**
  * One namespace has 40 MB of routes, of Gateways, or of small objects of all kinds, which with what is computed of them
- * take more than the memory of a controller by the chart's defaults. It lives on, and takes care of another namespace.
+ * take more than the memory of a controller by the chart's defaults, or as many objects with the controller's label. It
+ * lives on, and takes care of another namespace.
  */
 import { expect, test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
@@ -151,3 +152,17 @@ test.each(crowds)(
     expect(statuses()).not.toContain("ended");
   },
 );
+
+test("the controller survives 200,000 ServiceAccounts with the label of its own objects", {
+  timeout: 420_000,
+}, async () => {
+  const labels = { "app.kubernetes.io/managed-by": "gatewayproxy.dev", "gatewayproxy.dev/gateway-namespace": "crowd" };
+  const ownerReferences = [{ apiVersion: "v1", kind: "ConfigMap", name: "none", uid: "none" }];
+  const account = (index: number) =>
+    object("v1", "ServiceAccount", "crowd", `r${index}`, {}, { labels, ownerReferences });
+  const started = await startLimitedController((api) => putAll(api, "/api/v1/serviceaccounts", 200_000, account));
+  if (started === undefined) return;
+  const { api, controller } = started;
+  const status = () => controller.end() ?? JSON.stringify(api.get(gateways, "other", "web")?.["status"] ?? "");
+  await expect.poll(status, { timeout: 180_000, interval: 500 }).toContain("Programmed");
+});

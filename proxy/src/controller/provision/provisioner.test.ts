@@ -32,6 +32,7 @@ async function provisioning(
   unlabelled?: KubeObject,
   forbidden?: string,
   deletionMs = 0,
+  heapBytes?: number,
 ) {
   const clock = new FakeClock();
   const server = await openScriptedApiServer();
@@ -43,6 +44,7 @@ async function provisioning(
   const onChange = vi.fn();
   const provisioner = new Provisioner({
     ...{ connection, clock, random: () => 1, log, onChange, isLeader: () => true },
+    ...(heapBytes !== undefined && { heapBytes }),
     api: {
       get: (path: string) => Promise.resolve(unlabelled ?? (rejects(path) ? current : undefined)),
       delete: (path: string) => {
@@ -112,6 +114,30 @@ test("creates the objects of one Gateway one after another", async () => {
   const kinds = ["ServiceAccount", "Service", "Deployment"] as const;
   await provisioner.reconcile(provision(...kinds.map((kind) => ownedObject({ kind, ...shared }))));
   expect(concurrency.most).toBe(1);
+});
+
+test("writes an object once that has no room among thousands with the controller's label", async () => {
+  const labels = { [managedByLabel]: managedBy };
+  const existing = accounts("crowd", 100).map(({ body }) => ({
+    ...body,
+    metadata: { ...(body["metadata"] as object), labels, ownerReferences: [{ uid: "u" }] },
+  }));
+  const [own] = accounts("crowd", 1).map((object) => ({ ...object, name: "own" }));
+  if (own === undefined) throw new Error("no object");
+  const current = { metadata: { namespace: "crowd", name: "own", labels } };
+  const { provisioner, applied, deleted } = await provisioning(
+    undefined,
+    undefined,
+    existing,
+    current,
+    "/none",
+    0,
+    80_000,
+  );
+  expect((await provisioner.reconcile(provision(own))).gateways.size).toBe(0);
+  const { gateways } = await provisioner.reconcile(provision(own));
+  expect([...gateways.values()]).toEqual([expect.stringContaining("is not watched: crowd has more objects")]);
+  expect([applied.length, deleted.length]).toEqual([1, 0]);
 });
 
 test("leaves everything as it is while a kind cannot be listed, and says so", async () => {

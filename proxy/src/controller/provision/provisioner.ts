@@ -6,7 +6,7 @@
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { joinSome } from "@gatewayproxy/runtime/bounded-text";
-import type { Clock } from "@gatewayproxy/runtime/clock";
+import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
 import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
@@ -34,7 +34,8 @@ import {
   withDigest,
 } from "./owned-object.ts";
 import { accountUidIn, uidOf, withAccountUid } from "./account-uid.ts";
-import { keptPart, withDigests } from "./kept-part.ts";
+import { withDigests } from "./kept-part.ts";
+import { OwnedMemory } from "./owned-memory.ts";
 import { narrowedRole, objectsReadBy, withoutNewRights } from "./roles.ts";
 import { retainedReplicas, replicasManager } from "./replicas.ts";
 import { accountNameIn, isComplete, isWorkload, withReplicasOf, withUnchangeable } from "./workload-change.ts";
@@ -62,6 +63,8 @@ export interface ProvisionerOptions {
   readonly hasNewGrants?: (namespace: string) => boolean;
   /** Called when an owned object, or the state of a watch, has changed. */
   readonly onChange: () => void;
+  /** The size of the heap, of which the objects of a namespace have a part. Default: that of this process. */
+  readonly heapBytes?: number;
 }
 
 /** The reasons why objects could not be reconciled, each in one sentence. */
@@ -103,6 +106,11 @@ export type SuspendedRights =
 export class Provisioner {
   readonly #options: ProvisionerOptions;
   readonly #watches: ReadonlyMap<OwnedKind, ObjectWatch<KubeObject>>;
+  readonly #memory: OwnedMemory;
+  /** The last time at which kinds were listed again, since there was room. */
+  #listedAgainMs = Number.NEGATIVE_INFINITY;
+  /** Set while there is room for objects that may not be listed yet. */
+  #roomTimer: Timer | undefined;
   /**
    * The last applied object, by key, with the fields expected in the API server. A comparison with the current object
    * is not sufficient, because that may still contain a field that is not applied any more.
@@ -130,6 +138,7 @@ export class Provisioner {
     this.#options = options;
     const { connection, clock, random, log, onChange } = options;
     this.#repairs = new RepairLimit(clock);
+    this.#memory = new OwnedMemory(options.heapBytes);
     this.#unfinished = new UnfinishedWrites({ clock, onWritten: onChange });
     this.#watches = new Map(
       ownedKinds.map((kind) => [
@@ -138,7 +147,9 @@ export class Provisioner {
           ...{ connection, clock, random, log, onChange },
           paths: [resourcePath(ownedTypes[kind])],
           selector: { labelSelector: `${managedByLabel}=${managedBy}` },
-          read: keptPart,
+          read: (object: KubeObject, before: KubeObject | undefined) => this.#memory.read(kind, object, before),
+          onRemoved: (removed: KubeObject) => this.#memory.release(removed),
+          onList: (namespace?: string) => this.#memory.beginList(kind, namespace),
         }),
       ]),
     );
@@ -175,6 +186,7 @@ export class Provisioner {
   /** Reconciles all objects. Never rejects. Resolves with the errors. */
   async reconcile({ desired, present, suspended, terminating }: Provision): Promise<ProvisionErrors> {
     if (this.listError !== undefined) return noProvisionErrors;
+    this.#listFreed();
     this.#appliedAccounts.clear();
     const kept = [...suspended.values()].flatMap((rights) => (rights.kind === "known" ? rights.roles : []));
     const served = this.#ownersWithBinding();
@@ -379,8 +391,25 @@ export class Provisioner {
     await this.#unfinished.ended();
   }
 
+  /** Lists objects again for which there was no room and is room now, if need be later. */
+  #listFreed(): void {
+    this.#roomTimer?.cancel();
+    if (!this.#memory.hasFreed) return;
+    const { clock, onChange } = this.#options;
+    const leftMs = this.#listedAgainMs + listAgainMs - clock.monotonicMs();
+    if (leftMs > 0) {
+      this.#roomTimer = clock.setTimer(leftMs, onChange);
+      return;
+    }
+    this.#listedAgainMs = clock.monotonicMs();
+    for (const [kind, namespaces] of this.#memory.takeFreed()) {
+      if (namespaces.length > 0) this.#watches.get(kind)?.listAgain(namespaces, () => false);
+    }
+  }
+
   /** Stops watching. */
   close(): void {
+    this.#roomTimer?.cancel();
     for (const watch of this.#watches.values()) watch.close();
   }
 
@@ -473,6 +502,11 @@ export class Provisioner {
     const text = JSON.stringify(object.body);
     const applied = this.#applied.get(key);
     const current = known ?? (await api.get(path));
+    const isUnknown = known === undefined && this.#memory.leavesOut(object.kind, object.namespace);
+    // Whether it is as it should be would remain unknown after another write, too.
+    if (current !== undefined && applied?.text === text && isUnknown) {
+      return `${key} is not watched: ${object.namespace ?? ""} has more objects with the label ${managedByLabel}: ${managedBy} than the memory of the controller has room for; delete some, or raise its memory limit`;
+    }
     if (current !== undefined && applied?.text === text && !this.#repairs.take(key)) {
       return `${key} is changed by another writer each time the controller repairs it`;
     }
@@ -531,6 +565,9 @@ interface ProvisionError {
  * Rights that are withdrawn are not bounded by it, as long as the pass has time.
  */
 const changesPerPass = 48;
+
+/** The minimum time between two lists of what had no room. */
+const listAgainMs = 30_000;
 
 /** Whether an object gives a ServiceAccount permissions. */
 function isRight({ kind }: Pick<OwnedObject, "kind">): boolean {

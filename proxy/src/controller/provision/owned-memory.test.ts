@@ -1,0 +1,53 @@
+import { expect, test } from "vitest";
+import type { KubeObject } from "../../kube/object.ts";
+import { OwnedMemory } from "./owned-memory.ts";
+
+function object(namespace: string, name: string, bytes = 0): KubeObject {
+  return { metadata: { ...(namespace !== "" && { namespace }), name }, spec: { text: "x".repeat(bytes) } };
+}
+
+/** Eight small objects of a namespace have room, and two rights. */
+const heapBytes = 8 * 8 * 1_200;
+
+/** Reads new objects, and returns those that are kept. */
+function readAll(
+  memory: OwnedMemory,
+  kind: "Service" | "Deployment" | "Role" | "ClusterRoleBinding",
+  namespace: string,
+) {
+  const all = Array.from({ length: 20 }, (_, at) => memory.read(kind, object(namespace, `n${at}`), undefined));
+  return all.filter((each) => each !== undefined);
+}
+
+test("objects of a namespace are left out beyond its memory, and rights beyond that of rights", () => {
+  const memory = new OwnedMemory(heapBytes);
+  expect(readAll(memory, "Service", "crowd")).toHaveLength(8);
+  expect(readAll(memory, "Deployment", "crowd")).toHaveLength(0);
+  expect(readAll(memory, "Role", "crowd")).toHaveLength(2);
+  expect(readAll(memory, "Service", "other")).toHaveLength(8);
+  expect(readAll(memory, "ClusterRoleBinding", "")).toHaveLength(20);
+  expect(memory.leavesOut("Deployment", "crowd")).toBe(true);
+  expect(memory.leavesOut("StatefulSet", "crowd")).toBe(false);
+  expect(memory.leavesOut("ClusterRoleBinding", undefined)).toBe(false);
+});
+
+test("an object that becomes too large is left out", () => {
+  const memory = new OwnedMemory(heapBytes);
+  const small = memory.read("Service", object("crowd", "n"), undefined);
+  if (small === undefined) throw new Error("there is no room");
+  expect(memory.read("Service", object("crowd", "n", 10_000), small)).toBeUndefined();
+  memory.release(small);
+  expect(readAll(memory, "Service", "crowd")).toHaveLength(8);
+});
+
+test("kinds with objects that are left out are listed again once others are removed", () => {
+  const memory = new OwnedMemory(heapBytes);
+  const [first, second] = readAll(memory, "Service", "crowd");
+  if (first === undefined || second === undefined) throw new Error("there is no room");
+  expect(memory.hasFreed).toBe(false);
+  memory.release(first);
+  expect([memory.hasFreed, [...memory.takeFreed()]]).toEqual([true, [["Service", ["crowd"]]]]);
+  memory.beginList("Service", "crowd");
+  memory.release(second);
+  expect(memory.hasFreed).toBe(false);
+});
