@@ -11,6 +11,7 @@ import { gateways, httpRoutes, smallGateway, startLimitedController } from "../s
 import { times } from "../support/tenant-objects.ts";
 
 const backends = `/apis/${proxyApi}/backends`;
+const policies = `/apis/${proxyApi}/proxypolicies`;
 
 function largeRoute(index: number) {
   const match = (rule: number, at: number) => ({
@@ -46,7 +47,7 @@ const smallObjects = [
     })),
   ],
   [
-    `/apis/${proxyApi}/proxypolicies`,
+    policies,
     small(proxyApi, "ProxyPolicy", (index) => ({
       spec: {
         targetRefs: [{ ...ofGateway, name: `web-${index}` }],
@@ -115,6 +116,16 @@ const routeOfManyBackends = small(gatewayApi, "HTTPRoute", (index) => ({
   },
 }));
 
+const policyOfManyRoutes = small(proxyApi, "ProxyPolicy", (index) => ({
+  spec: {
+    targetRefs: times(16, (at) => ({
+      ...{ group: "gateway.networking.k8s.io", kind: "HTTPRoute" },
+      name: `r${(index * 16 + at) % 450}`,
+    })),
+    traffic: { rateLimit: { local: [{ requests: 1, unit: "Minutes" }] } },
+  },
+}));
+
 type Make = (index: number) => KubeObject;
 
 const crowds: readonly (readonly [string, string, readonly (readonly [string, Make])[], number])[] = [
@@ -152,6 +163,23 @@ test.each(crowds)(
     expect(statuses()).not.toContain("ended");
   },
 );
+
+test("the controller survives the policies of routes with many Gateways within the memory of its container", {
+  timeout: 420_000,
+}, async () => {
+  const started = await startLimitedController(async (api) => {
+    for (let at = 0; at < 32; at++) api.put(gateways, smallGateway("crowd", at === 0 ? "web" : `web-${at}`));
+    await putAll(api, httpRoutes, 450, routeOfManyParents);
+    await putAll(api, policies, 4_000, policyOfManyRoutes);
+  });
+  if (started === undefined) return;
+  const { api, controller } = started;
+  const statusOf = (of: string, namespace: string, name: string) =>
+    controller.end() ?? JSON.stringify(api.get(of, namespace, name)?.["status"] ?? "");
+  const options = { timeout: 180_000, interval: 500 };
+  await expect.poll(() => statusOf(gateways, "other", "web"), options).toContain("Programmed");
+  await expect.poll(() => statusOf(policies, "crowd", "r0"), options).toContain("Attached");
+});
 
 test("the controller survives 200,000 ServiceAccounts with the label of its own objects", {
   timeout: 420_000,

@@ -94,14 +94,15 @@ export class AttachedLimits {
    * @returns a message if a bound is exceeded in one of the processes; undefined otherwise.
    */
   add({ policy, target, places, limits, closes, demand = noCredentialDemand }: PolicyAtTarget): string | undefined {
+    const outcomes = new Outcomes(policy, target);
+    const closing: Limits = { ...noLimits, closedBy: [nameKey(policy)] };
     const excesses = places.flatMap((place) => {
       const ofPlace = this.#byTarget.get(place) ?? new Map<string, Limits>();
       this.#byTarget.set(place, ofPlace);
       const before = ofPlace.get(target) ?? noLimits;
-      const together = joined(before, limits);
-      const excess = excessOf(together, target) ?? this.#budget.take(place, policy, demand);
-      const leftOut = closes ? { ...before, closedBy: withClosing(before.closedBy, [nameKey(policy)]) } : before;
-      ofPlace.set(target, keptLimits(policy, `${place} ${target}`, excess === undefined ? together : leftOut));
+      const excess = excessOf(before, limits, target) ?? this.#budget.take(place, policy, demand);
+      if (excess === undefined) ofPlace.set(target, outcomes.joined(before, limits));
+      else if (closes) ofPlace.set(target, outcomes.joined(before, closing));
       return excess ?? [];
     });
     if (excesses[0] === undefined) return undefined;
@@ -110,16 +111,39 @@ export class AttachedLimits {
   }
 }
 
-/** By the last policy of a target, which has few targets; then by target. */
+/** By the last policy of a target, which has few targets; then by target and outcome. */
 const knownLimits = memoised<ProxyPolicy, Map<string, Limits>>(() => new Map());
 
-/** Returns earlier limits if they are equal, so that rules with them stay as they are. */
-function keptLimits(policy: ProxyPolicy, key: string, limits: Limits): Limits {
-  const known = knownLimits(policy);
-  const before = known.get(key);
-  if (before !== undefined && isDeepStrictEqual(before, limits)) return before;
-  known.set(key, limits);
-  return limits;
+/** The limits of a target with those of a policy. A route may have 32 Gateways, and the same limits at most of them. */
+class Outcomes {
+  readonly #policy: ProxyPolicy;
+  readonly #target: string;
+  /** By what is added, then by the limits before. */
+  readonly #all = new Map<Limits, Map<Limits, Limits>>();
+  #count = 0;
+
+  constructor(policy: ProxyPolicy, target: string) {
+    this.#policy = policy;
+    this.#target = target;
+  }
+
+  joined(before: Limits, added: Limits): Limits {
+    const ofAdded = this.#all.get(added) ?? new Map<Limits, Limits>();
+    this.#all.set(added, ofAdded);
+    const known = ofAdded.get(before) ?? this.#kept(joined(before, added));
+    ofAdded.set(before, known);
+    return known;
+  }
+
+  /** Returns earlier limits if they are equal, so that rules with them stay as they are. */
+  #kept(limits: Limits): Limits {
+    const known = knownLimits(this.#policy);
+    const key = `${this.#target} ${this.#count++}`;
+    const before = known.get(key);
+    if (before !== undefined && isDeepStrictEqual(before, limits)) return before;
+    known.set(key, limits);
+    return limits;
+  }
 }
 
 function joined(before: Limits, { authentication, local, global, closedBy }: Limits): Limits {
@@ -135,17 +159,20 @@ function withClosing(names: readonly string[], more: readonly string[]): readonl
   return names.length >= mostClosing || more.length === 0 ? names : [...names, ...more];
 }
 
-/** Describes the exceeded bound of a target. */
-function excessOf({ authentication, local, global }: Limits, target: string): string | undefined {
-  if (authentication.length > maxAuthenticationPerTarget) {
-    return `${target} has ${authentication.length} policies with authentication, accepted are at most ${maxAuthenticationPerTarget}`;
+/** Describes the bound of a target that its limits would exceed with those of another policy. */
+function excessOf(before: Limits, added: Limits, target: string): string | undefined {
+  const both = [before, added];
+  const sumOf = (count: (limits: Limits) => number) => both.reduce((sum, limits) => sum + count(limits), 0);
+  const ofGlobal = (count: (limit: GlobalLimit) => number) =>
+    sumOf(({ global }) => global.reduce((sum, limit) => sum + count(limit), 0));
+  const authentications = sumOf(({ authentication }) => authentication.length);
+  if (authentications > maxAuthenticationPerTarget) {
+    return `${target} has ${authentications} policies with authentication, accepted are at most ${maxAuthenticationPerTarget}`;
   }
-  const descriptors = global.reduce((sum, limit) => sum + limit.descriptors.length, 0);
-  const fallbacks = global.reduce((sum, limit) => sum + limit.fallback.length, 0);
   const excesses = [
-    { count: local.length, of: "local entries" },
-    { count: descriptors, of: "global descriptors" },
-    { count: fallbacks, of: "fallback entries" },
+    { count: sumOf(({ local }) => local.length), of: "local entries" },
+    { count: ofGlobal(({ descriptors }) => descriptors.length), of: "global descriptors" },
+    { count: ofGlobal(({ fallback }) => fallback.length), of: "fallback entries" },
   ].filter(({ count }) => count > maxLimitsPerTarget);
   const [excess] = excesses;
   if (excess === undefined) return undefined;
