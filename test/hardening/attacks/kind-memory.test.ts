@@ -6,6 +6,7 @@
 import { expect, test } from "vitest";
 import type { KubeObject } from "../../../proxy/src/kube/object.ts";
 import { gatewayApi, proxyApi } from "../../support/api-versions.ts";
+import type { ObjectApiServer } from "../../support/object-api-server.ts";
 import { object, putAll } from "../support/bystander.ts";
 import { gateways, httpRoutes, smallGateway, startLimitedController } from "../support/limited-controller.ts";
 import { times } from "../support/tenant-objects.ts";
@@ -164,22 +165,49 @@ test.each(crowds)(
   },
 );
 
-test("the controller survives the policies of routes with many Gateways within the memory of its container", {
-  timeout: 420_000,
-}, async () => {
-  const started = await startLimitedController(async (api) => {
-    for (let at = 0; at < 32; at++) api.put(gateways, smallGateway("crowd", at === 0 ? "web" : `web-${at}`));
-    await putAll(api, httpRoutes, 450, routeOfManyParents);
-    await putAll(api, policies, 4_000, policyOfManyRoutes);
-  });
-  if (started === undefined) return;
-  const { api, controller } = started;
-  const statusOf = (of: string, namespace: string, name: string) =>
-    controller.end() ?? JSON.stringify(api.get(of, namespace, name)?.["status"] ?? "");
-  const options = { timeout: 180_000, interval: 500 };
-  await expect.poll(() => statusOf(gateways, "other", "web"), options).toContain("Programmed");
-  await expect.poll(() => statusOf(policies, "crowd", "r0"), options).toContain("Attached");
-});
+/** Each route attaches to eight Gateways with 64 listeners. */
+async function putManyAttachments(api: ObjectApiServer): Promise<void> {
+  const listeners = times(64, (at) => ({ name: `l${at}`, port: 80, protocol: "HTTP", hostname: `*.h${at}.test` }));
+  const gateway = small(gatewayApi, "Gateway", () => ({ spec: { gatewayClassName: "gateway-proxy", listeners } }));
+  await putAll(api, gateways, 8, gateway);
+  const route = small(gatewayApi, "HTTPRoute", (index) => ({
+    spec: {
+      parentRefs: times(8, (at) => ({ name: `r${at}` })),
+      rules: [{ matches: [{ path: { value: `/${index}` } }], backendRefs: [{ name: `r${index}`, port: 80 }] }],
+    },
+  }));
+  await putAll(api, httpRoutes, 3_000, route);
+  await putAll(api, policies, 4_000, policyOfManyRoutes);
+  for (const [collection, make] of smallObjects) {
+    if (collection !== gateways && collection !== httpRoutes && collection !== policies) {
+      await putAll(api, collection, 16_000, make);
+    }
+  }
+}
+
+async function putPoliciesOfManyParents(api: ObjectApiServer): Promise<void> {
+  for (let at = 0; at < 32; at++) api.put(gateways, smallGateway("crowd", at === 0 ? "web" : `web-${at}`));
+  await putAll(api, httpRoutes, 450, routeOfManyParents);
+  await putAll(api, policies, 4_000, policyOfManyRoutes);
+}
+
+test.each([
+  ["policies of routes with many Gateways", putPoliciesOfManyParents],
+  ["routes with many listeners, with as much of all other kinds as has room", putManyAttachments],
+])(
+  "the controller survives %s within the memory of its container",
+  {
+    timeout: 420_000,
+  },
+  async (_, put) => {
+    const started = await startLimitedController(put);
+    if (started === undefined) return;
+    const { api, controller } = started;
+    const status = () => controller.end() ?? JSON.stringify(api.get(gateways, "other", "web")?.["status"] ?? "");
+    // The first plan has all objects.
+    await expect.poll(status, { timeout: 180_000, interval: 500 }).toContain("Programmed");
+  },
+);
 
 test("the controller survives 200,000 ServiceAccounts with the label of its own objects", {
   timeout: 420_000,

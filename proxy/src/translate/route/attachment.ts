@@ -90,8 +90,8 @@ export function* wantAttachments(
     if (listeners === undefined || first === undefined) continue;
     // A demand above the capacity does not change the shares, so it is not counted further.
     if (budget.wantsAll(route, first) || budget.compare(route, parentRef, listeners.length) !== undefined) continue;
-    const matched = matchedListeners(parentRef, route, listeners, index.labelsOf(route.metadata.namespace));
-    if (matched.kind === "attached") budget.want(route, first, matched.attachments.length);
+    const counted = countedListeners(parentRef, route, listeners, index.labelsOf(route.metadata.namespace));
+    if (counted.kind === "attached") budget.want(route, first, counted.length);
     yield;
   }
 }
@@ -169,6 +169,15 @@ const matchedListeners = memoisedWith(
   (parentRef: ParentRef, route: AnyRoute, listeners: readonly ListenerState[], ofNamespace: Labels) =>
     matchListeners(route, parentRef, listeners, () => ofNamespace),
 );
+/** The number of matched listeners, and the first. Routes that are beyond the bounds have many, which are not kept. */
+const countedListeners = memoisedWith(
+  (parentRef: ParentRef, route: AnyRoute, listeners: readonly ListenerState[], ofNamespace: Labels) => {
+    const matched = matchListeners(route, parentRef, listeners, () => ofNamespace);
+    if (matched.kind === "rejected") return matched;
+    const { attachments } = matched;
+    return { kind: matched.kind, length: attachments.length, first: attachments[0]?.listener };
+  },
+);
 const acceptingParent = memoisedWith(
   (attachments: ParentState["attachments"], parentRef: ParentRef, at: number): ParentState => {
     return { parentRef, path: pathOf(at), attachments, rejection: undefined };
@@ -191,12 +200,15 @@ function attachToParent(
     rejectingParent(parentRef, at, reason, message);
   const uncompared = budget?.compare(route, parentRef, listeners.length);
   if (uncompared !== undefined) return rejected(uncompared);
-  const matched = matchedListeners(parentRef, route, listeners, labels(route.metadata.namespace));
-  if (matched.kind === "rejected") return rejected(matched);
-  const { attachments } = matched;
-  const [first] = attachments;
-  const beyond = first && budget?.take(route, first.listener, attachments.length);
-  return beyond === undefined ? acceptingParent(attachments, parentRef, at) : rejected(beyond);
+  const ofNamespace = labels(route.metadata.namespace);
+  if (budget !== undefined) {
+    const counted = countedListeners(parentRef, route, listeners, ofNamespace);
+    if (counted.kind === "rejected") return rejected(counted);
+    const beyond = counted.first && budget.take(route, counted.first, counted.length);
+    if (beyond !== undefined) return rejected(beyond);
+  }
+  const matched = matchedListeners(parentRef, route, listeners, ofNamespace);
+  return matched.kind === "rejected" ? rejected(matched) : acceptingParent(matched.attachments, parentRef, at);
 }
 
 /** The listeners to which a parentRef attaches a route, or why there is none. */
