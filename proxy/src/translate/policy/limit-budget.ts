@@ -7,6 +7,7 @@ import type { ProxyPolicy } from "../../api/proxy-policy.ts";
 import { FairBudget } from "../fair-share.ts";
 import { memoised } from "@gatewayproxy/runtime/memoised";
 import { denialTextOf } from "./limit-responses.ts";
+import { IdSet, TextIds } from "./text-ids.ts";
 
 /**
  * Maximum of local entries, global descriptors and fallback entries, each counted once for each target. One takes some
@@ -44,17 +45,24 @@ export const noCredentialDemand: CredentialDemand = { keySets: 0, apiKeys: 0 };
 
 /** Texts of a namespace in one process, each counted once. */
 interface Owned {
-  readonly wanted: Set<string>;
-  readonly taken: Set<string>;
+  readonly wanted: IdSet;
+  readonly taken: IdSet;
+}
+
+/** The numbers of all texts. */
+interface AllTexts {
+  readonly expressions: TextIds;
+  readonly denials: TextIds;
 }
 
 /** Collects the demands of all policies, before they are attached by `take`. */
 export class LimitBudget {
   readonly #places = new Map<string, PlaceBudget>();
+  readonly #texts: AllTexts = { expressions: new TextIds(), denials: new TextIds() };
 
   /** @param place names the process that serves the target. */
   want(place: string, policy: ProxyPolicy, demand: CredentialDemand): void {
-    const known = this.#places.get(place) ?? new PlaceBudget(place);
+    const known = this.#places.get(place) ?? new PlaceBudget(place, this.#texts);
     this.#places.set(place, known);
     known.want(policy, demand);
   }
@@ -79,8 +87,11 @@ class PlaceBudget {
   readonly #sources = new Map<string, Owned>();
   readonly #denialTexts = new Map<string, Owned>();
 
-  constructor(place: string) {
+  readonly #texts: AllTexts;
+
+  constructor(place: string, texts: AllTexts) {
     this.#place = place;
+    this.#texts = texts;
   }
 
   want(policy: ProxyPolicy, { keySets, apiKeys }: CredentialDemand): void {
@@ -90,14 +101,16 @@ class PlaceBudget {
     this.#limits.want(namespace, sizeOf(policy));
     const { wanted } = ownedBy(this.#sources, namespace);
     for (const source of expressionsOf(policy)) {
-      if (wanted.has(source)) continue;
-      wanted.add(source);
+      const id = this.#texts.expressions.of(namespace, source);
+      if (wanted.has(id)) continue;
+      wanted.add(id);
       this.#expressions.want(namespace, source.length);
     }
     const denials = ownedBy(this.#denialTexts, namespace).wanted;
     const denial = denialTextOf(policy);
-    if (denials.has(denial)) return;
-    denials.add(denial);
+    const id = this.#texts.denials.of(namespace, denial);
+    if (denials.has(id)) return;
+    denials.add(id);
     this.#denials.want(namespace, denial.length);
   }
 
@@ -108,7 +121,8 @@ class PlaceBudget {
       return this.#excess(namespace, "limits at all targets", this.#limits, size);
     }
     const { taken } = ownedBy(this.#sources, namespace);
-    const added = expressionsOf(policy).filter((source) => !taken.has(source));
+    const idOf = (source: string): number => this.#texts.expressions.of(namespace, source);
+    const added = expressionsOf(policy).filter((source) => !taken.has(idOf(source)));
     const length = added.reduce((sum, source) => sum + source.length, 0);
     if (length > this.#expressions.left(namespace)) {
       return this.#excess(namespace, "characters of expressions", this.#expressions, length);
@@ -121,7 +135,8 @@ class PlaceBudget {
     }
     const denials = ownedBy(this.#denialTexts, namespace).taken;
     const denial = denialTextOf(policy);
-    const denialLength = denials.has(denial) ? 0 : denial.length;
+    const denialId = this.#texts.denials.of(namespace, denial);
+    const denialLength = denials.has(denialId) ? 0 : denial.length;
     if (denialLength > this.#denials.left(namespace)) {
       return this.#excess(namespace, "characters of responses to denials", this.#denials, denialLength);
     }
@@ -130,8 +145,8 @@ class PlaceBudget {
     this.#limits.take(namespace, size);
     this.#expressions.take(namespace, length);
     this.#denials.take(namespace, denialLength);
-    for (const source of added) taken.add(source);
-    denials.add(denial);
+    for (const source of added) taken.add(idOf(source));
+    denials.add(denialId);
     return undefined;
   }
 
@@ -143,7 +158,7 @@ class PlaceBudget {
 }
 
 function ownedBy(texts: Map<string, Owned>, namespace: string): Owned {
-  const owned = texts.get(namespace) ?? { wanted: new Set(), taken: new Set() };
+  const owned = texts.get(namespace) ?? { wanted: new IdSet(), taken: new IdSet() };
   texts.set(namespace, owned);
   return owned;
 }
