@@ -10,6 +10,11 @@ const reservedPart = 1 / 4;
 /** Smaller parts of an upload wait: some servers count them as a flood. */
 const smallestPartBytes = 1_024;
 
+/** Whether too little is left of a window that several clients use for one that holds nothing of it. */
+export function isUsedUp(freeBytes: number): boolean {
+  return freeBytes / 2 < smallestPartBytes;
+}
+
 /** The part of one client. */
 export class WindowShare {
   readonly client: string | undefined;

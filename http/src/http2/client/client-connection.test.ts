@@ -351,6 +351,28 @@ describe("uploads of two clients", () => {
   });
 });
 
+test("uploads of several clients that the server does not read end if they leave too little to another one", async () => {
+  const { peer, send, pass } = await connectClient(settings());
+  const bodies = Array.from({ length: 6 }, () => new TestBody());
+  const exchanges = bodies.map((body, at) => send({ ...upload(body), client: `10.0.0.${at}` }, 60_000));
+  await peer.until(FrameType.Headers, bodies.length);
+  const others = bodies.slice(1);
+  for (const [at, body] of others.entries()) {
+    body.receiver?.onData(Buffer.alloc(65_535), false);
+    await expect.poll(() => dataBytes(peer, 2 * at + 3)).toBeGreaterThan(0);
+  }
+  bodies[0]?.receiver?.onData(Buffer.alloc(1_000), false);
+  await pass(4);
+  expect(exchanges.map(({ received }) => received.failure)).toEqual(bodies.map(() => undefined));
+  await pass(1);
+  expect(exchanges.map(({ received }) => received.failure?.kind)).toEqual(
+    bodies.map((_, at) => (at === 1 ? "timeout" : undefined)),
+  );
+  await peer.until(FrameType.RstStream);
+  peer.send(windowUpdate(0, dataBytes(peer, 3)));
+  await expect.poll(() => dataBytes(peer, 1)).toBe(1_000);
+});
+
 test("many small parts of a response are no flood", async () => {
   const { peer, send } = await connectClient();
   const { received, over } = send();

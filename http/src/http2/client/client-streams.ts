@@ -8,7 +8,7 @@ import { HeaderBlockReader } from "../header-block-reader.ts";
 import type { PeerSettings } from "../settings.ts";
 import type { Http2Stream } from "../http2-stream.ts";
 import { Streams, type StreamsOptions } from "../streams.ts";
-import { WindowShares } from "../window-shares.ts";
+import { isUsedUp, WindowShares } from "../window-shares.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { ClientHost, ClientStream } from "./client-stream.ts";
 import { DelayedResets } from "./delayed-resets.ts";
@@ -160,7 +160,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
       largestBytes: this.largestWindowBytes,
       openings: this.windowOpenings,
       waiting: this.waitingForConnection,
-      isExhausted: this.sendWindowBytes <= 0,
+      isExhausted: isUsedUp(this.sendWindowBytes),
     };
     const uploads = this.#unreadUploads.sweep(window, this.table.all());
     for (const upload of uploads) {

@@ -22,7 +22,7 @@ export interface ConnectionWindow {
   readonly openings: number;
   /** The streams that wait for the window of the connection, or for their share of it. */
   readonly waiting: ReadonlySet<Http2Stream>;
-  /** Whether nothing is left of the window: each waits for any upload, otherwise for those of its client. */
+  /** Whether too little is left of the window: each waits for any upload, otherwise for those of its client. */
   readonly isExhausted: boolean;
 }
 
