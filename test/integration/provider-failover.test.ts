@@ -237,6 +237,44 @@ describe("a request stays", () => {
   });
 });
 
+describe("a request that leaves a provider, which may bill it, is charged an estimate", () => {
+  const leaves: readonly [string, readonly Behavior[]][] = [
+    ["after a silence", [silent]],
+    ["after a reset", [reset]],
+    ["after a 504", [status(504)]],
+  ];
+
+  test.each(leaves.flatMap(([left, first]) => [400, 500].map((code) => [left, code, first] as const)))(
+    "%s, if the next one responds with %i",
+    async (_, code, first) => {
+      const failover = await startFailover(
+        [
+          { name: "a", script: first },
+          { name: "b", priority: 1, script: [status(code)] },
+        ],
+        { failover: timeouts },
+      );
+      expect((await awaiting(failover, failover.chat())).status).toBe(code);
+      expect(failover.providers.map(({ received }) => received.length)).toEqual([1, 1]);
+      expect(await failover.charged()).toBeGreaterThan(0);
+    },
+  );
+
+  test("once, if it cannot connect to the next one", async () => {
+    const failover = await startFailover(
+      [
+        { name: "a", script: [silent] },
+        { name: "b", priority: 1, script: "away" },
+      ],
+      { failover: timeouts },
+    );
+    expect((await awaiting(failover, failover.chat())).status).toBe(503);
+    const [record] = failover.gateway.records;
+    expect(record?.usage?.input).toBe(record?.usage?.total);
+    expect(await failover.charged()).toBe(record?.usage?.total);
+  });
+});
+
 test("providers of another namespace that fail by the thousand make no request go to a provider that is out of quota", async () => {
   const lists = Array.from({ length: 125 }, (_, place) => place);
   const closedPort = await freePort();

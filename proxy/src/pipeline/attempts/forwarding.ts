@@ -137,6 +137,8 @@ export class Forwarding implements RelayOwner, TrailerSelection {
   #mayHaveCost = false;
   /** The estimated usage of the attempts before the latest one that were retried and that a provider may bill. */
   #left: TokenUsage | undefined;
+  /** The estimated usage of `#mayHaveCost`, which counts if the response of the next provider costs nothing. */
+  #leftProvider: TokenUsage | undefined;
   /** A provider may bill the latest attempt, which has failed, or got a status that is retried. */
   #isBilled = false;
   /** The response of the latest attempt; undefined before the first one. */
@@ -225,7 +227,8 @@ export class Forwarding implements RelayOwner, TrailerSelection {
 
   /** `cutShort` if a provider may bill the latest attempt, whose response is not read. */
   #endingOfLatest(): Ending {
-    return this.#isBackendWorking() || this.#history.hasTimedOut || this.#isBilled ? "cutShort" : "whole";
+    const isBilled = this.#isBilled || this.#mayHaveCost || this.#history.hasTimedOut;
+    return isBilled || this.#isBackendWorking() ? "cutShort" : "whole";
   }
 
   /** Whether the backend has the complete request and has not finished its response. */
@@ -368,9 +371,14 @@ export class Forwarding implements RelayOwner, TrailerSelection {
   #moveOnFrom(status: number): boolean {
     const mayHaveCost = saysTimeout(status);
     if (!movesRequests(status) || !this.#canMoveOn(mayHaveCost)) return false;
-    this.#mayHaveCost ||= mayHaveCost;
+    if (mayHaveCost) this.#leaveCost();
     this.#leave(`status ${status}`);
     return true;
+  }
+
+  #leaveCost(): void {
+    this.#mayHaveCost = true;
+    this.#leftProvider = this.#relay?.costIfLeft();
   }
 
   /** Moves the request on from a provider that has responded. */
@@ -388,7 +396,7 @@ export class Forwarding implements RelayOwner, TrailerSelection {
     if (failure.kind === "aborted" || failure.kind === "unsendable") return false;
     const mayHaveCost = mayBeBilled(failure);
     if (!this.#canMoveOn(mayHaveCost)) return false;
-    this.#mayHaveCost ||= mayHaveCost;
+    if (mayHaveCost) this.#leaveCost();
     this.#moveOn(failure.kind);
     return true;
   }
@@ -614,6 +622,7 @@ export class Forwarding implements RelayOwner, TrailerSelection {
       ...{ record, reservation, request, ai: target.ai, outputMeans, client, isCounted, edit, onFirstToken },
       backend: target.backend.backend.key,
       before: this.#left,
+      atLeast: this.#leftProvider,
     });
   }
 

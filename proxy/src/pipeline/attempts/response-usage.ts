@@ -40,6 +40,8 @@ export interface ResponseUsageOptions {
   readonly ai: AiBackend | undefined;
   /** The usage of earlier attempts; undefined if they cost nothing. */
   readonly before: TokenUsage | undefined;
+  /** The usage if the response and earlier attempts cost nothing; undefined: none. */
+  readonly atLeast: TokenUsage | undefined;
   /** The key of the backend. */
   readonly backend: string;
   /** Learns from the usage; undefined if no limit reserves estimates. */
@@ -200,13 +202,13 @@ export class ResponseUsage {
   }
 
   #conclude(outcome: UsageOutcome | undefined): void {
-    const { record, reservation, before, outputMeans, backend } = this.#options;
+    const { record, reservation, before, atLeast, outputMeans, backend } = this.#options;
     this.#state = "settled";
-    let usage = before;
+    let usage = before ?? atLeast;
     if (outcome?.kind === "counted") {
       usage = sumOfUsages(before, this.#priced(outcome.usage));
       outputMeans?.learn(outcome.usage, backend, record.requestModel);
-    } else if (outcome !== undefined && before === undefined) {
+    } else if (outcome !== undefined && usage === undefined) {
       record.usageUnread = outcome.reason;
     }
     if (usage !== undefined) {
