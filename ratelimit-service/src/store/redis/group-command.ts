@@ -14,7 +14,7 @@ import {
   maxCount,
   StoreError,
 } from "../../model/counter-store.ts";
-import { subWindows } from "@gatewayproxy/runtime/sliding-window";
+import { subWindowAt, subWindows } from "@gatewayproxy/runtime/sliding-window";
 import { keepSecondsOf } from "../../model/limit-window.ts";
 import type { RedisReply } from "./redis-link.ts";
 
@@ -140,6 +140,10 @@ export interface PendingGroups {
 export class GroupCommand {
   readonly key: string;
   isSettled = false;
+  /** Whether it counts in sliding windows, by the clock of the server. */
+  readonly isSliding: boolean;
+  /** As `ServerClocks.aheadMs`. */
+  aheadMs = 0;
   readonly #step: GroupStep;
   readonly #jitterSeconds: number;
   readonly #call: PendingGroups;
@@ -148,6 +152,7 @@ export class GroupCommand {
   /** @param index of the step in the call */
   constructor(step: GroupStep, jitterSeconds: number, call: PendingGroups, index: number) {
     this.key = step.counters[0]?.key ?? "";
+    this.isSliding = step.counters.some(({ kind }) => kind === "sliding");
     this.#step = step;
     this.#jitterSeconds = jitterSeconds;
     this.#call = call;
@@ -165,7 +170,8 @@ export class GroupCommand {
     args.push(String(hits), countsDenied ? "1" : "0");
     for (const counter of counters) {
       const keep = secondsToKeep(counter) + this.#jitterSeconds;
-      args.push(String(counter.limit), String(keep), counter.kind === "sliding" ? String(counter.subWindow) : "");
+      const at = counter.kind === "sliding" ? String(counter.subWindow + aheadBy(counter, this.aheadMs)) : "";
+      args.push(String(counter.limit), String(keep), at);
     }
     return args;
   }
@@ -178,9 +184,16 @@ export class GroupCommand {
       return;
     }
     this.isSettled = true;
-    this.#call.counts[this.#index] = counts;
+    this.#call.counts[this.#index] =
+      this.aheadMs === 0 ? counts : counts.map((count, at) => this.#byOwnClock(count, at));
     this.#call.missing--;
     if (this.#call.missing === 0) this.#call.resolve(this.#call.counts);
+  }
+
+  #byOwnClock(count: GroupCount, at: number): GroupCount {
+    const counter = this.#step.counters[at];
+    if (counter?.kind !== "sliding" || count.freesWith === undefined) return count;
+    return { ...count, freesWith: count.freesWith - aheadBy(counter, this.aheadMs) };
   }
 
   /** Rejects the call. */
@@ -190,13 +203,23 @@ export class GroupCommand {
   }
 }
 
-/** Returns the arguments of the command that sets or deletes a counter. */
-export function changeArgs(change: CounterChange, jitterSeconds: number): string[] {
+/**
+ * Returns the arguments of the command that sets or deletes a counter.
+ *
+ * @param aheadMs as `ServerClocks.aheadMs`.
+ */
+export function changeArgs(change: CounterChange, jitterSeconds: number, aheadMs: number): string[] {
   const { kind, key, count, subWindow, keepSeconds } = change;
   if (count === undefined) return ["DEL", key];
   const keep = String(keepSeconds + jitterSeconds);
-  if (kind === "sliding") return ["EVAL", setWindowScript, "1", key, String(subWindow), String(count), keep];
+  const at = String(subWindow + aheadBy(change, aheadMs));
+  if (kind === "sliding") return ["EVAL", setWindowScript, "1", key, at, String(count), keep];
   return ["SET", key, String(count), "EX", keep];
+}
+
+/** Returns the sub-windows by which the clock of the server is ahead. */
+function aheadBy({ windowSeconds }: { readonly windowSeconds: number }, aheadMs: number): number {
+  return subWindowAt(aheadMs, windowSeconds * 1_000);
 }
 
 function secondsToKeep(counter: GroupCounter): number {

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { systemClock } from "@gatewayproxy/runtime/clock";
+import { type Clock, systemClock } from "@gatewayproxy/runtime/clock";
+import { subWindowAt } from "@gatewayproxy/runtime/sliding-window";
 import { createClient } from "@redis/client";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { describeWith } from "../../../../test/support/describe-with.ts";
@@ -28,8 +29,8 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
   let redis: RedisServer;
   const open: CounterStore[] = [];
 
-  async function openStore(more: Parameters<typeof testRedisOptions>[1] = {}) {
-    const store = await openTestStore(testRedisOptions([redis.port], more));
+  async function openStore(more: Parameters<typeof testRedisOptions>[1] = {}, clock?: Clock) {
+    const store = await openTestStore(testRedisOptions([redis.port], more), clock);
     open.push(store);
     return store;
   }
@@ -90,6 +91,36 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
     }
   });
 
+  test.each([-3_600, 3_600])(
+    "replicas count the same sliding window, though a clock is ahead by %i s",
+    async (seconds) => {
+      let aheadMs = 0;
+      const clock: Clock = { ...systemClock, nowMs: () => systemClock.nowMs() + aheadMs };
+      const replicas = [await openStore(), await openStore({}, clock)];
+      const key = `{${randomUUID()}}`;
+      const befores: (number | undefined)[] = [];
+      for (let call = 0; call < 20; call++) {
+        // One clock is wrong from the start, and is set again while the process runs.
+        aheadMs = call < 10 ? seconds * 1_000 : -seconds * 1_000;
+        const nowMs = call % 2 === 0 ? systemClock.nowMs() : clock.nowMs();
+        const counter = {
+          kind: "sliding",
+          key,
+          limit: 99,
+          windowSeconds: 60,
+          subWindow: subWindowAt(nowMs, 60_000),
+        } as const;
+        const [[state] = []] =
+          (await replicas[call % 2]?.applyGroups([{ hits: 1, countsDenied: false, counters: [counter] }])) ?? [];
+        befores.push(state?.before);
+        // By the clock of the replica, the hits leave within a window.
+        if (state?.freesWith !== undefined)
+          expect(Math.abs(state.freesWith - counter.subWindow)).toBeLessThanOrEqual(60);
+      }
+      expect(befores).toEqual(Array.from({ length: 20 }, (_, call) => call));
+    },
+  );
+
   test("a counter that was deleted expires when it is created again, whichever replica deleted it", async () => {
     const [store, sibling] = [await openStore(), await openStore()];
     const counter = step(randomUUID(), 1);
@@ -118,9 +149,11 @@ describeWith(["redis-server"], "counters in Redis", (program) => {
 
   test("sends the script of groups once, and again when Redis has forgotten it", async () => {
     const store = await openStore();
-    await redis.command("SCRIPT", "FLUSH");
     const counter = { kind: "sliding", key: `{${randomUUID()}}`, limit: 100, windowSeconds: 60, subWindow: 1 } as const;
     const group = { counters: [counter], hits: 1, countsDenied: false };
+    // Another script reads the clock of the server, once.
+    await store.applyGroups([{ ...group, hits: 0 }]);
+    await redis.command("SCRIPT", "FLUSH");
     const before = await callsOf("eval");
     const counts = [];
     for (let i = 0; i < 3; i++) counts.push(...(await store.applyGroups([group, group])).flat());

@@ -21,6 +21,7 @@ import { ConnectionHealth } from "./connection-health.ts";
 import { changeArgs, GroupCommand, noScriptReply, type PendingGroups } from "./group-command.ts";
 import { RecentKeys } from "../recent-keys.ts";
 import type { RedisLink, RedisReply } from "./redis-link.ts";
+import { ServerClocks } from "./server-clocks.ts";
 
 /** The connections, and the receivers of their errors. */
 export interface RedisStoreOptions {
@@ -51,6 +52,7 @@ const maxRememberedLength = 512;
 export class RedisStore implements CounterStore {
   readonly #options: RedisStoreOptions;
   readonly #health: ConnectionHealth;
+  readonly #clocks: ServerClocks;
   readonly #closing = new AbortController();
   /** Keys for which EXPIRE was sent, with the longest window in seconds. */
   readonly #expiring = new RecentKeys(rememberedKeys, maxRememberedLength);
@@ -62,6 +64,7 @@ export class RedisStore implements CounterStore {
     this.#options = options;
     const { link, timeoutMs, clock, onError, onReply } = options;
     this.#health = new ConnectionHealth({ link, timeoutMs, clock, onReset: () => this.#reopen(), onError, onReply });
+    this.#clocks = new ServerClocks(link, clock);
   }
 
   apply(steps: readonly CounterStep[]): readonly number[] | Promise<readonly number[]> {
@@ -94,7 +97,7 @@ export class RedisStore implements CounterStore {
     });
     const sent = changes.map((change) => {
       this.#expiring.delete(change.key);
-      return link.send(change.key, changeArgs(change, this.#jitterSeconds()));
+      return link.send(change.key, changeArgs(change, this.#jitterSeconds(), this.#clocks.aheadMs(change.key)));
     });
     try {
       const replies = await Promise.race([Promise.all(sent), timeout.promise]);
@@ -177,6 +180,14 @@ export class RedisStore implements CounterStore {
 
   #sendGroup(command: GroupCommand, replied: () => void): void {
     const { key } = command;
+    const clockRead = command.isSliding ? this.#clocks.read(key) : undefined;
+    if (clockRead !== undefined) {
+      void clockRead.then(() => {
+        if (!command.isSettled) this.#sendGroup(command, replied);
+      });
+      return;
+    }
+    command.aheadMs = command.isSliding ? this.#clocks.aheadMs(key) : 0;
     const { link } = this.#options;
     const send = (isKnown: boolean): Promise<void> =>
       link.send(key, command.args(isKnown)).then(

@@ -1,5 +1,5 @@
-/** Redis stores for tests: connected, with short timeouts, on the machine's own clock. */
-import { systemClock } from "@gatewayproxy/runtime/clock";
+/** Redis stores for tests: connected, with short timeouts. */
+import { type Clock, systemClock } from "@gatewayproxy/runtime/clock";
 import { openRedisStore } from "../open-redis-store.ts";
 import type { RedisOptions } from "../redis-options.ts";
 import type { RedisStore } from "../redis-store.ts";
@@ -15,12 +15,12 @@ export function testRedisOptions(ports: readonly number[], more: Partial<RedisOp
   };
 }
 
-/** Resolves once the store is connected. */
-export async function openTestStore(redis: RedisOptions): Promise<RedisStore> {
+/** Resolves once the store is connected. @param clock default: that of the machine. */
+export async function openTestStore(redis: RedisOptions, clock: Clock = systemClock): Promise<RedisStore> {
   const opening = openRedisStore({
     redis,
     jitterMaxSeconds: 300,
-    clock: systemClock,
+    clock,
     random: Math.random,
     onError: () => undefined,
   });
