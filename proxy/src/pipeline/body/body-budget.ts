@@ -123,14 +123,15 @@ export class BodyBudget {
 /** The share of one body in the budget. */
 export class BodyShare {
   readonly #budget: BodyBudget;
-  readonly #client: string;
+  /** The address of the client. */
+  readonly client: string;
   /** The counter of the client; 0 while the share is empty. */
   #counter = 0;
   #steps = 0;
 
   constructor(budget: BodyBudget, client: string) {
     this.#budget = budget;
-    this.#client = client;
+    this.client = client;
   }
 
   get isEmpty(): boolean {
@@ -150,7 +151,7 @@ export class BodyShare {
   growTo(bytes: number): boolean {
     const steps = Math.ceil(bytes / stepBytes);
     if (steps <= this.#steps) return true;
-    if (this.#counter === 0) this.#counter = counterOf(this.#client);
+    if (this.#counter === 0) this.#counter = counterOf(this.client);
     if (!this.#budget.take(steps - this.#steps, this.#steps, this.#counter)) return false;
     this.#steps = steps;
     return true;

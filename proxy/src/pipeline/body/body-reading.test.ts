@@ -20,15 +20,15 @@ async function turnsUntil(isDone: () => boolean): Promise<number> {
 
 test("a small body is read at once, also while others wait", () => {
   const readings: JsonReading[] = [];
-  readBody({ isReleased: false }, large, names, () => undefined);
-  readBody({ isReleased: false }, small, names, (reading) => readings.push(reading));
+  readBody({ client: "a", isReleased: false }, large, names, () => undefined);
+  readBody({ client: "b", isReleased: false }, small, names, (reading) => readings.push(reading));
   expect(readings).toMatchObject([{ kind: "object", object: { members: [{ name: "model" }] } }]);
 });
 
 test("a large body is read over many turns of the event loop, and several take turns", async () => {
   const ended: string[] = [];
   const read = (name: string): void => {
-    readBody({ isReleased: false }, large, names, ({ kind }) => ended.push(`${name} ${kind}`));
+    readBody({ client: "a", isReleased: false }, large, names, ({ kind }) => ended.push(`${name} ${kind}`));
   };
   read("first");
   expect(await turnsUntil(() => ended.length === 1)).toBeGreaterThanOrEqual(16);
@@ -39,11 +39,22 @@ test("a large body is read over many turns of the event loop, and several take t
   expect(ended).toEqual(["first object", "second object", "third object"]);
 });
 
+test("clients take turns, however many bodies one of them has", async () => {
+  const ended: string[] = [];
+  const read = (client: string): void =>
+    readBody({ client, isReleased: false }, large, names, () => void ended.push(client));
+  for (let body = 0; body < 20; body++) read("many");
+  read("one");
+  await turnsUntil(() => ended.length === 1);
+  expect(ended).toEqual(["one"]);
+  await turnsUntil(() => ended.length === 21);
+});
+
 test("reading stops when the request has ended", async () => {
   const ended: string[] = [];
-  const body = { isReleased: false };
+  const body = { client: "a", isReleased: false };
   readBody(body, large, names, () => ended.push("left"));
-  readBody({ isReleased: false }, large, names, () => ended.push("stayed"));
+  readBody({ client: "a", isReleased: false }, large, names, () => ended.push("stayed"));
   body.isReleased = true;
   await turnsUntil(() => ended.length > 0);
   expect(ended).toEqual(["stayed"]);

@@ -1,6 +1,7 @@
 /**
  * Reads the JSON of request bodies without delaying other requests. It reads a small body at once, and a large one in
- * slices. Each turn of the event loop reads one slice of one body.
+ * slices. Each turn of the event loop reads one slice of one body. Clients take turns, and the bodies of a client take
+ * turns among themselves, so that a client with many bodies does not delay the one of another client.
  */
 import { type JsonReading, RequestJsonReader, type MemberNames } from "../../llm/request-json.ts";
 
@@ -9,6 +10,8 @@ const sliceBytes = 128 * 1024;
 
 /** A body that is released when its request ends. */
 interface Releasable {
+  /** The address of its client. */
+  readonly client: string;
   readonly isReleased: boolean;
   /** Receives errors of later turns; absent: they are thrown, and end the thread. */
   fault?(error: unknown): void;
@@ -21,8 +24,8 @@ interface Job {
   readonly done: (reading: JsonReading) => void;
 }
 
-/** The bodies that this worker still reads, in the order of their turns. */
-const waiting: Job[] = [];
+/** The bodies that this worker still reads, by client, in the order of their turns. No list is empty. */
+const waiting = new Map<string, Job[]>();
 
 /**
  * Reads `whole` and calls `done` once with the result: within this call if `whole` has at most 128 KiB, else in a later
@@ -40,13 +43,30 @@ export function readBody(
 }
 
 function queue(job: Job): void {
-  waiting.push(job);
-  if (waiting.length === 1) setImmediate(readNext);
+  const { client } = job.body;
+  const own = waiting.get(client);
+  if (own !== undefined) {
+    own.push(job);
+    return;
+  }
+  waiting.set(client, [job]);
+  if (waiting.size === 1) setImmediate(readNext);
+}
+
+/** Takes the next body. The next turn of its client comes after those of the others. */
+function takeNext(): Job | undefined {
+  const [next] = waiting;
+  if (next === undefined) return undefined;
+  const [client, own] = next;
+  const job = own.shift();
+  waiting.delete(client);
+  if (own.length > 0) waiting.set(client, own);
+  return job;
 }
 
 function readNext(): void {
-  const job = waiting.shift();
-  if (waiting.length > 0) setImmediate(readNext);
+  const job = takeNext();
+  if (waiting.size > 0) setImmediate(readNext);
   if (job === undefined || job.body.isReleased) return;
   try {
     readSlice(job);

@@ -105,6 +105,11 @@ export class RequestBody implements BodyReceiver, AttemptSource {
     else this.collect((whole) => done(whole !== undefined));
   }
 
+  /** The address of the client. */
+  get client(): string {
+    return this.#share.client;
+  }
+
   /** Whether the body was released because other bodies use all of the memory. */
   get isOutOfMemory(): boolean {
     return this.#isOutOfMemory;
