@@ -50,6 +50,21 @@ test("clients take turns, however many bodies one of them has", async () => {
   await turnsUntil(() => ended.length === 21);
 });
 
+test("a turn of the event loop reads no more of many small bodies than of a large one", async () => {
+  const half = Buffer.from(`{"x":"${"y".repeat(63 * 1024)}"}`);
+  // The turn of the last test may have no room.
+  for (let turns = 0; turns < 3; turns++) await turn();
+  let read = 0;
+  const count = 20;
+  for (let body = 0; body < count; body++) {
+    readBody({ client: "a", isReleased: false }, half, names, () => read++);
+  }
+  expect(read).toBe(2);
+  await turn();
+  expect(read).toBeLessThanOrEqual(5);
+  expect(await turnsUntil(() => read === count)).toBeGreaterThanOrEqual(count / 3 - 2);
+});
+
 test("reading stops when the request has ended", async () => {
   const ended: string[] = [];
   const body = { client: "a", isReleased: false };

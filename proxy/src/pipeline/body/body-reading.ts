@@ -1,7 +1,8 @@
 /**
  * Reads the JSON of request bodies without delaying other requests. It reads a small body at once, and a large one in
- * slices. Each turn of the event loop reads one slice of one body. Clients take turns, and the bodies of a client take
- * turns among themselves, so that a client with many bodies does not delay the one of another client.
+ * slices. Each turn of the event loop reads one slice of a large body, or as many bytes of small ones. Clients take
+ * turns, and the bodies of a client take turns among themselves, so that a client with many bodies does not delay the
+ * one of another client.
  */
 import { type JsonReading, RequestJsonReader, type MemberNames } from "../../llm/request-json.ts";
 
@@ -19,7 +20,7 @@ interface Releasable {
 
 interface Job {
   readonly reader: RequestJsonReader;
-
+  readonly length: number;
   readonly body: Releasable;
   readonly done: (reading: JsonReading) => void;
 }
@@ -27,9 +28,13 @@ interface Job {
 /** The bodies that this worker still reads, by client, in the order of their turns. No list is empty. */
 const waiting = new Map<string, Job[]>();
 
+/** Bytes that may still be read in this turn of the event loop. */
+let roomBytes = sliceBytes;
+let isScheduled = false;
+
 /**
- * Reads `whole` and calls `done` once with the result: within this call if `whole` has at most 128 KiB, else in a later
- * turn. If the request ends first, `done` is not called.
+ * Reads `whole` and calls `done` once with the result: within this call if this turn of the event loop has room for it,
+ * else in a later turn. If the request ends first, `done` is not called.
  */
 export function readBody(
   body: Releasable,
@@ -37,20 +42,23 @@ export function readBody(
   names: MemberNames,
   done: (reading: JsonReading) => void,
 ): void {
-  const job = { reader: new RequestJsonReader(whole, names), body, done };
-  if (whole.length > sliceBytes) queue(job);
+  const job = { reader: new RequestJsonReader(whole, names), length: whole.length, body, done };
+  schedule();
+  if (whole.length > roomBytes) queue(job);
   else readSlice(job);
+}
+
+function schedule(): void {
+  if (isScheduled) return;
+  isScheduled = true;
+  setImmediate(readTurn);
 }
 
 function queue(job: Job): void {
   const { client } = job.body;
   const own = waiting.get(client);
-  if (own !== undefined) {
-    own.push(job);
-    return;
-  }
-  waiting.set(client, [job]);
-  if (waiting.size === 1) setImmediate(readNext);
+  if (own === undefined) waiting.set(client, [job]);
+  else own.push(job);
 }
 
 /** Takes the next body. The next turn of its client comes after those of the others. */
@@ -64,9 +72,16 @@ function takeNext(): Job | undefined {
   return job;
 }
 
+function readTurn(): void {
+  isScheduled = false;
+  roomBytes = sliceBytes;
+  while (roomBytes > 0 && waiting.size > 0) readNext();
+  // The next turn has room again.
+  if (roomBytes < sliceBytes) schedule();
+}
+
 function readNext(): void {
   const job = takeNext();
-  if (waiting.size > 0) setImmediate(readNext);
   if (job === undefined || job.body.isReleased) return;
   try {
     readSlice(job);
@@ -77,6 +92,7 @@ function readNext(): void {
 }
 
 function readSlice(job: Job): void {
+  roomBytes -= Math.min(job.length, sliceBytes);
   const reading = job.reader.read(sliceBytes);
   if (reading === undefined) queue(job);
   else job.done(reading);
