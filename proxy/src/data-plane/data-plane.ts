@@ -46,6 +46,7 @@ import {
 } from "../pipeline/attempts/abandoned-responses.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../pipeline/body/body-budget.ts";
 import { copiesOf } from "../pipeline/copy-memory.ts";
+import { RequestTurns } from "../pipeline/request-turns.ts";
 import { BindStreams } from "../streams/bind-streams.ts";
 import { type CompiledStreamListener, compileStreamListener } from "../streams/compiled-stream-route.ts";
 import { OwnSockets } from "../streams/own-sockets.ts";
@@ -203,6 +204,7 @@ interface OpenBind {
   readonly services: ExchangeServices;
   routes: RouteIndex<Pipeline>;
   readonly rules: RequestRules;
+  readonly turns: RequestTurns;
 }
 
 /** Interval at which the bytes of relayed connections are counted, and their idle timeouts checked. */
@@ -234,6 +236,7 @@ export class DataPlane {
   readonly #upgradeProtocols: UpgradeProtocols;
   readonly #bodies: BodyBudget;
   readonly #clients: ClientConnections;
+  readonly #turns: RequestTurns;
   readonly #streamServices: StreamServices;
   readonly #udp: UdpBinds;
   /** Undefined until a bind has relayed connections or sessions. */
@@ -256,6 +259,7 @@ export class DataPlane {
     const requests = (): Iterable<Exchange> => this.#exchanges();
     const { clientMemory: memory = clientMemoryOf(defaultClientBytes), ipv6PrefixLength = defaultIpv6PrefixLength } =
       options;
+    this.#turns = new RequestTurns(clock);
     this.#clients = new ClientConnections({
       ...{ clock, memory, ipv6PrefixLength, requests },
       onShed: (reason, client) => options.observer.connectionShed(reason, client),
@@ -488,6 +492,7 @@ export class DataPlane {
       routes,
       rules: this.#requestRules,
       services: this.#servicesOf(bind),
+      turns: this.#turns,
     };
     this.#binds.set(name, open);
   }
@@ -561,29 +566,36 @@ function tlsListeners({ listeners }: Bind): readonly TlsListener[] {
   );
 }
 
-function serve({ routes, rules, services, streams }: OpenBind, downstream: Downstream): DownstreamEvents {
-  const exchange = new Exchange(services, downstream);
-  try {
-    const { head, connection } = downstream;
-    if (streams.hasHost(head.authority)) {
-      exchange.reject(misdirected, undefined);
-      return exchange;
+function serve(open: OpenBind, downstream: Downstream): DownstreamEvents {
+  const exchange = new Exchange(open.services, downstream);
+  if (open.turns.hasRoom(exchange.startMs)) {
+    try {
+      beginAt(open, exchange, downstream);
+    } catch (error) {
+      exchange.fault(error);
     }
-    const selection = selectRoute(routes, head, connection, rules.path);
-    if (selection.kind !== "needsModel") {
-      begin(exchange, selection);
-    } else {
-      exchange.readModel(selection.listener, (read) => {
-        begin(
-          exchange,
-          selectRoute(routes, head, connection, rules.path, (path) => routedModel(read, path)),
-        );
-      });
-    }
-  } catch (error) {
-    exchange.fault(error);
+  } else {
+    exchange.awaitTurn(open.turns, () => beginAt(open, exchange, downstream));
   }
   return exchange;
+}
+
+function beginAt({ routes, rules, streams }: OpenBind, exchange: Exchange, { head, connection }: Downstream): void {
+  if (streams.hasHost(head.authority)) {
+    exchange.reject(misdirected, undefined);
+    return;
+  }
+  const selection = selectRoute(routes, head, connection, rules.path);
+  if (selection.kind !== "needsModel") {
+    begin(exchange, selection);
+  } else {
+    exchange.readModel(selection.listener, (read) => {
+      begin(
+        exchange,
+        selectRoute(routes, head, connection, rules.path, (path) => routedModel(read, path)),
+      );
+    });
+  }
 }
 
 function begin(exchange: Exchange, selection: RouteSelection): void {
