@@ -1,7 +1,8 @@
 /** What the reads of sockets receive. */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { type AddressInfo, connect, createServer } from "node:net";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { setImmediate as turn } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { readsOf } from "./socket-reads.ts";
 
@@ -47,4 +48,62 @@ test("a short read is not kept, since it would keep a long buffer", async () => 
   const { parts, bytes } = await receive(await startServer(last));
   expect(bytes.equals(Buffer.concat([sent, last]))).toBe(true);
   expect(parts.at(-1)).toEqual({ bytes: last, isKept: false });
+});
+
+/** Sockets to a server that sends without end, and the bytes that they have received. */
+async function openEndless(count: number, receive: (socket: Socket) => boolean) {
+  const endless = Buffer.alloc(1024 * 1024);
+  const server = createServer((socket) => {
+    const send = (): void => {
+      while (!socket.destroyed && socket.write(endless)) continue;
+    };
+    socket.on("drain", send).on("error", () => undefined);
+    send();
+  });
+  onTestFinished(() => void server.close());
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  const state = { bytes: 0 };
+  const sockets = Array.from({ length: count }, () => {
+    const receiveBytes = (bytes: Buffer): boolean => {
+      state.bytes += bytes.length;
+      return receive(socket);
+    };
+    const socket: Socket = connect({ port, host: "127.0.0.1", onread: readsOf(receiveBytes, false) });
+    onTestFinished(() => void socket.destroy());
+    return socket;
+  });
+  await Promise.all(sockets.map((socket) => once(socket, "connect")));
+  return { state, sockets };
+}
+
+test("a turn of the event loop reads a bounded part of fast responses", async () => {
+  const count = 40;
+  const { state } = await openEndless(count, () => true);
+  let most = 0;
+  for (let turns = 0; turns < 300; turns++) {
+    const before = state.bytes;
+    await turn();
+    most = Math.max(most, state.bytes - before);
+  }
+  // A MiB of long reads, then one read of each socket.
+  expect(most).toBeLessThanOrEqual(1024 * 1024 + count * 64 * 1024);
+  expect(state.bytes).toBeGreaterThan(10 * 1024 * 1024);
+});
+
+test("a socket that its receiver has paused is not read again", async () => {
+  let isPaused = false;
+  const { state, sockets } = await openEndless(40, (socket) => {
+    if (isPaused) socket.pause();
+    return !isPaused;
+  });
+  while (state.bytes < 10 * 1024 * 1024) await turn();
+  isPaused = true;
+  for (const socket of sockets) socket.pause();
+  const { bytes } = state;
+  for (let turns = 0; turns < 50; turns++) await turn();
+  expect(state.bytes).toBe(bytes);
+  isPaused = false;
+  for (const socket of sockets) socket.resume();
+  await expect.poll(() => state.bytes).toBeGreaterThan(bytes + 10 * 1024 * 1024);
 });

@@ -1,5 +1,6 @@
 /** How sockets of connections to servers are read: into buffers that are used again for the next read. */
-import type { OnReadOpts } from "node:net";
+import type { OnReadOpts, Socket } from "node:net";
+import { countLongRead } from "./read-turns.ts";
 
 /** The size of a buffer, and thus of the longest read. */
 const bufferBytes = 64 * 1024;
@@ -9,6 +10,9 @@ const bufferBytes = 64 * 1024;
  * unused memory.
  */
 const keptBytes = bufferBytes / 4;
+
+/** A read from TLS is one record, of at most 16 KiB. */
+const longTlsRead = 8 * 1024;
 
 /**
  * The buffer of the short reads of this thread's plain sockets. The event loop completes one read before it starts the
@@ -32,7 +36,12 @@ export function readsOf(receive: ReceiveBytes, isTls: boolean): OnReadOpts {
 /** TLS can decrypt more bytes while a call into it is in progress, so each TLS socket has a buffer of its own. */
 function readsOfTls(receive: ReceiveBytes): OnReadOpts {
   const buffer = Buffer.allocUnsafeSlow(bufferBytes);
-  return { buffer, callback: (length) => receive(buffer.subarray(0, length), false) };
+  return {
+    buffer,
+    callback(this: unknown, length) {
+      return receive(buffer.subarray(0, length), false) && readsOn(this, length, longTlsRead);
+    },
+  };
 }
 
 /** A long read is followed by one into a new buffer, which is left to the receiver if that read is long too. */
@@ -41,11 +50,16 @@ function readsOfPlain(receive: ReceiveBytes): OnReadOpts {
   return {
     // Node.js asks for the buffer of the next read after each call of the callback.
     buffer: () => buffer,
-    callback: (length, read) => {
+    callback(this: unknown, length, read) {
       const bytes = Buffer.from(read.buffer, read.byteOffset, length);
       const isKept = read !== plainBuffer && length >= keptBytes;
       buffer = length >= keptBytes ? Buffer.allocUnsafeSlow(bufferBytes) : plainBuffer;
-      return receive(bytes, isKept);
+      return receive(bytes, isKept) && readsOn(this, length, bufferBytes);
     },
   };
+}
+
+/** @param socket on which Node.js calls the callback of a read. */
+function readsOn(socket: unknown, length: number, longBytes: number): boolean {
+  return length < longBytes || countLongRead(socket as Socket, length);
 }
