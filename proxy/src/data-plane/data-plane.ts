@@ -65,20 +65,18 @@ import {
   type ShedReason,
 } from "../listen/client-connections.ts";
 import { type CompiledLimits, compileRule } from "../pipeline/compiled-rule.ts";
-import type { Downstream, DownstreamEvents, RejectedRequest } from "../listen/downstream.ts";
+import type { Downstream, RejectedRequest } from "../listen/downstream.ts";
 import { Exchange, type ExchangeServices } from "../pipeline/exchange.ts";
 import { type FaultSink, guardedClock } from "./faults.ts";
 import { KnownPipelines } from "../pipeline/known-pipelines.ts";
 import { LinkedSet } from "../pipeline/linked-set.ts";
 import type { MirrorOutcome } from "../pipeline/mirror.ts";
 import { defaultRequestRules, type RequestRules } from "../listen/request-head.ts";
-import { misdirected } from "../pipeline/local-replies.ts";
-import { routedModel } from "../pipeline/requested-model.ts";
 import { type Pipeline, pipelineOf } from "../pipeline/stages.ts";
 import { StreamIdleTimeouts } from "../pipeline/stream-idle-timeouts.ts";
 import { recordRejected } from "./rejected-request.ts";
 import { createProviderMemory, ProviderStates } from "../upstream/provider-states.ts";
-import { type RouteSelection, selectRoute } from "./select-route.ts";
+import { type RequestBind, serveRequest } from "./serve-request.ts";
 import { describeBind } from "./tasks.ts";
 import type { TlsListener } from "../listen/tls-termination.ts";
 
@@ -197,14 +195,12 @@ export interface BindFailure {
 }
 
 /** A bind that is open, with the current routes of its requests. */
-interface OpenBind {
+interface OpenBind extends RequestBind {
   readonly name: string;
   readonly server: BindServer;
   readonly streams: BindStreams;
-  readonly services: ExchangeServices;
-  routes: RouteIndex<Pipeline>;
   readonly rules: RequestRules;
-  readonly turns: RequestTurns;
+  routes: RouteIndex<Pipeline>;
 }
 
 /** Interval at which the bytes of relayed connections are counted, and their idle timeouts checked. */
@@ -474,7 +470,7 @@ export class DataPlane {
       expectsProxyHeader,
       upgradeProtocols: this.#upgradeProtocols,
       rules: this.#requestRules,
-      onRequest: (downstream: Downstream) => serve(open, downstream),
+      onRequest: (downstream: Downstream) => serveRequest(open, downstream),
       onRejected: (request: RejectedRequest) => recordRejected(open.services, request),
       clients: this.#clients,
       onFault: (error: unknown) => this.#options.faulted(error, "connection"),
@@ -564,44 +560,6 @@ function tlsListeners({ listeners }: Bind): readonly TlsListener[] {
   return listeners.flatMap(({ key, hostname, tls }) =>
     tls === undefined ? [] : [{ key, tls, ...(hostname !== undefined && { hostname }) }],
   );
-}
-
-function serve(open: OpenBind, downstream: Downstream): DownstreamEvents {
-  const exchange = new Exchange(open.services, downstream);
-  if (open.turns.hasRoom(exchange.startMs)) {
-    try {
-      beginAt(open, exchange, downstream);
-    } catch (error) {
-      exchange.fault(error);
-    }
-  } else {
-    exchange.awaitTurn(open.turns, () => beginAt(open, exchange, downstream));
-  }
-  return exchange;
-}
-
-function beginAt({ routes, rules, streams }: OpenBind, exchange: Exchange, { head, connection }: Downstream): void {
-  if (streams.hasHost(head.authority)) {
-    exchange.reject(misdirected, undefined);
-    return;
-  }
-  const selection = selectRoute(routes, head, connection, rules.path);
-  if (selection.kind !== "needsModel") {
-    begin(exchange, selection);
-  } else {
-    exchange.readModel(selection.listener, (read) => {
-      begin(
-        exchange,
-        selectRoute(routes, head, connection, rules.path, (path) => routedModel(read, path)),
-      );
-    });
-  }
-}
-
-function begin(exchange: Exchange, selection: RouteSelection): void {
-  if (selection.kind === "selected") exchange.serve(selection.match, selection.listener);
-  else if (selection.kind === "rejected") exchange.reject(selection.reply, selection.listener);
-  else throw new Error("a rule depends on the model of the request, which has been read");
 }
 
 /** Returns every global limit of a snapshot. One that several rules share is listed several times. */

@@ -19,6 +19,7 @@ import type { WatchQuota, WatchQuotaMember } from "./watch-quota.ts";
 import { type ListEnd, readListItems } from "./list-reader.ts";
 import { ListsBeside } from "./lists-beside.ts";
 import { fieldsOf, isObject, type KubeObject, keyOfObject, objectsOf, textOf } from "./object.ts";
+import { isOlder, versionOf } from "./resource-version.ts";
 
 /** Options of `watchObjects`. */
 export interface WatchOptions<T> {
@@ -460,19 +461,19 @@ class Reflector<T> implements ObjectWatch<T> {
   /** Lists a namespace beside the watch, whose events are newer than the list. */
   async #listBeside(namespace: string, signal: AbortSignal): Promise<void> {
     const path = pathIn(namespace, this.#currentPath());
-    let isChanged = false;
+    let changes = 0;
     this.#options.onList?.(namespace);
     await this.#readPages(path, signal, {
       reached: (response) => response,
       put: (object) => {
         const key = keyOfObject(object);
         const isToBeRead = (this.#objects.get(key)?.version ?? "") === "" && !this.#beside.hasChanged(key);
-        if (isToBeRead && !signal.aborted && this.#put(object)) isChanged = true;
+        if (isToBeRead && !signal.aborted && this.#put(object)) changes++;
       },
     });
     if (signal.aborted) return;
-    this.#options.log.debug({ path, isChanged }, "listed again");
-    if (isChanged) this.#options.onChange();
+    this.#options.log.debug({ path, changes }, "listed again");
+    if (changes > 0) this.#options.onChange();
   }
 
   /** Reads all pages of a collection. Returns the version of the list; undefined if the signal has ended it. */
@@ -685,19 +686,3 @@ function pathIn(namespace: string, path: string): string {
   const end = path.lastIndexOf("/");
   return `${path.slice(0, end)}/namespaces/${encodeURIComponent(namespace)}${path.slice(end)}`;
 }
-
-function versionOf({ metadata }: KubeObject): string | undefined {
-  const version = fieldsOf(metadata)["resourceVersion"];
-  return typeof version === "string" ? version : undefined;
-}
-
-/**
- * Whether a resource version is older than another one of the same collection. API servers of Kubernetes number them in
- * the order of the changes; of others nothing is known.
- */
-function isOlder(version: string, known: string): boolean {
-  if (!wholeNumber.test(version) || !wholeNumber.test(known)) return false;
-  return BigInt(version) < BigInt(known);
-}
-
-const wholeNumber = /^\d{1,20}$/;

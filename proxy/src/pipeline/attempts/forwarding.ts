@@ -43,6 +43,7 @@ import { expireCall, onAttemptTimeout } from "./expire-call.ts";
 import { isEventStream } from "./first-event.ts";
 import { movesRequests, type ProviderChoice } from "./provider-choice.ts";
 import type { RequestDeadline } from "./request-deadline.ts";
+import { setTimerOfRequest } from "./request-timer.ts";
 import { type RelayOwner, ResponseRelay } from "./response-relay.ts";
 import { ResponseUsage } from "./response-usage.ts";
 import { RetryRules } from "./retry-rules.ts";
@@ -471,7 +472,7 @@ export class Forwarding implements RelayOwner, TrailerSelection {
   /** Moves the request to the next provider after a silence. Without one, the attempt goes on. */
   #limitSilence(ms: number, message: string): void {
     const relay = this.#relay;
-    this.#silenceTimer = this.#newTimer(ms, () => {
+    this.#silenceTimer = setTimerOfRequest(this.#options, ms, () => {
       const call = this.#call;
       if (call?.isOver !== false || relay !== this.#relay || !this.#canMoveOn(true)) return;
       expireCall(call, this.#options.request.body);
@@ -626,21 +627,10 @@ export class Forwarding implements RelayOwner, TrailerSelection {
     });
   }
 
-  /** Sets the one timer of the state. What fails then ends this request only. */
+  /** Sets the one timer of the state. */
   #setTimer(ms: number, action: () => void): void {
     this.#timer?.cancel();
-    this.#timer = this.#newTimer(ms, action);
-  }
-
-  #newTimer(ms: number, action: () => void): Timer {
-    const { clock, fault } = this.#options;
-    return clock.setTimer(ms, () => {
-      try {
-        action();
-      } catch (error) {
-        fault(error);
-      }
-    });
+    this.#timer = setTimerOfRequest(this.#options, ms, action);
   }
 
   /** Time until the attempt in progress times out. */

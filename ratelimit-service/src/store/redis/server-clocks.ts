@@ -87,8 +87,9 @@ export class ServerClocks {
     server.isFirst = false;
     const [seconds, microseconds] = String(reply).split(" ").map(Number);
     const atMs = this.#clock.monotonicMs();
-    if (seconds === undefined || microseconds === undefined) server.reading = undefined;
-    else if (atMs - startMs < smallMs) {
+    if (seconds === undefined || microseconds === undefined) {
+      server.reading = undefined;
+    } else if (atMs - startMs < smallMs) {
       server.reading = { serverMs: seconds * 1_000 + microseconds / 1_000, atMs: (startMs + atMs) / 2 };
     }
   }
