@@ -5,10 +5,13 @@
  */
 import type { Socket } from "node:net";
 
-/** Bytes of long reads in a turn. Beyond them, a socket that has more waits for a later turn. */
-const turnBytes = 1024 * 1024;
+/**
+ * Bytes of long reads in a turn, beyond which a socket that has more waits for a later one. Short turns also help new
+ * connections, of which libuv accepts one in each.
+ */
+const turnBytes = 256 * 1024;
 /** Sockets that are read again in each turn. */
-const socketsOfTurn = 16;
+const socketsOfTurn = 4;
 
 const waiting = new Set<Socket>();
 let readBytes = 0;
