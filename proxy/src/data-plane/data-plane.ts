@@ -46,7 +46,6 @@ import {
 } from "../pipeline/attempts/abandoned-responses.ts";
 import { BodyBudget, createBodyMemory, defaultBodyMemoryBytes } from "../pipeline/body/body-budget.ts";
 import { copiesOf } from "../pipeline/copy-memory.ts";
-import { RequestTurns } from "../pipeline/request-turns.ts";
 import { BindStreams } from "../streams/bind-streams.ts";
 import { type CompiledStreamListener, compileStreamListener } from "../streams/compiled-stream-route.ts";
 import { OwnSockets } from "../streams/own-sockets.ts";
@@ -232,7 +231,6 @@ export class DataPlane {
   readonly #upgradeProtocols: UpgradeProtocols;
   readonly #bodies: BodyBudget;
   readonly #clients: ClientConnections;
-  readonly #turns: RequestTurns;
   readonly #streamServices: StreamServices;
   readonly #udp: UdpBinds;
   /** Undefined until a bind has relayed connections or sessions. */
@@ -255,7 +253,6 @@ export class DataPlane {
     const requests = (): Iterable<Exchange> => this.#exchanges();
     const { clientMemory: memory = clientMemoryOf(defaultClientBytes), ipv6PrefixLength = defaultIpv6PrefixLength } =
       options;
-    this.#turns = new RequestTurns(clock);
     this.#clients = new ClientConnections({
       ...{ clock, memory, ipv6PrefixLength, requests },
       onShed: (reason, client) => options.observer.connectionShed(reason, client),
@@ -488,7 +485,6 @@ export class DataPlane {
       routes,
       rules: this.#requestRules,
       services: this.#servicesOf(bind),
-      turns: this.#turns,
     };
     this.#binds.set(name, open);
   }

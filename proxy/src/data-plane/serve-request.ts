@@ -3,7 +3,6 @@ import type { Downstream, DownstreamEvents } from "../listen/downstream.ts";
 import type { RequestRules } from "../listen/request-head.ts";
 import { Exchange, type ExchangeServices } from "../pipeline/exchange.ts";
 import { misdirected } from "../pipeline/local-replies.ts";
-import type { RequestTurns } from "../pipeline/request-turns.ts";
 import { routedModel } from "../pipeline/requested-model.ts";
 import type { Pipeline } from "../pipeline/stages.ts";
 import type { RouteIndex } from "../routing/compile-routes.ts";
@@ -13,25 +12,20 @@ import { type RouteSelection, selectRoute } from "./select-route.ts";
 /** What the requests of a bind need. */
 export interface RequestBind {
   readonly services: ExchangeServices;
-  /** The current routes. A request that waits for its turn gets those of that time. */
+  /** The current routes. */
   readonly routes: RouteIndex<Pipeline>;
   readonly rules: Pick<RequestRules, "path">;
   /** Has the hosts of TLSRoutes, for which no HTTP request is served. */
   readonly streams: Pick<BindStreams, "hasHost">;
-  readonly turns: RequestTurns;
 }
 
-/** Serves a request by the routes of its bind: at once, or in a turn of the event loop with room. */
+/** Serves a request by the routes of its bind. */
 export function serveRequest(bind: RequestBind, downstream: Downstream): DownstreamEvents {
   const exchange = new Exchange(bind.services, downstream);
-  if (bind.turns.hasRoom(exchange.startMs)) {
-    try {
-      beginAt(bind, exchange, downstream);
-    } catch (error) {
-      exchange.fault(error);
-    }
-  } else {
-    exchange.awaitTurn(bind.turns, () => beginAt(bind, exchange, downstream));
+  try {
+    beginAt(bind, exchange, downstream);
+  } catch (error) {
+    exchange.fault(error);
   }
   return exchange;
 }

@@ -49,7 +49,6 @@ import {
 } from "./local-replies.ts";
 import { LoggedExchange } from "./logged-exchange.ts";
 import { newRecord, type RecordServices } from "./new-record.ts";
-import type { RequestTurns } from "./request-turns.ts";
 import type { RequestReservation } from "./request-reservation.ts";
 import { type ModelReading, type ReadModel, readModelForRoute, routedModel } from "./requested-model.ts";
 import type { StageServices } from "./services.ts";
@@ -189,18 +188,6 @@ export class Exchange implements StagedRequest, DownstreamEvents, Stallable, Hel
     this.record.listener = listener?.key;
     if (this.services.tracer.isWatching) this.#beginTrace(undefined, listener);
     this.reply(reply);
-  }
-
-  /** Calls `begin` in a turn of the event loop with room, unless the request ends before. */
-  awaitTurn(turns: RequestTurns, begin: () => void): void {
-    turns.wait(this.client, () => {
-      if (this.#state !== "staged") return;
-      try {
-        begin();
-      } catch (error) {
-        this.fault(error);
-      }
-    });
   }
 
   /**
