@@ -32,7 +32,7 @@ export async function runCommand(defaults: DefaultSet): Promise<void> {
     process.stdout.write(renderHelp(serviceSettings, { usage, summary, columns: helpColumns() }));
     return;
   }
-  const read = readServiceSettings({ argv, env: process.env }, defaults);
+  const read = await readServiceSettings({ argv, env: process.env }, defaults);
   if (!read.ok) {
     fail("cannot read the settings", read.problems, settingsExitCode[defaults]);
     return;

@@ -1,8 +1,8 @@
 /** Entry of the rate limit service with the defaults of this repository. */
-import { setFlagsFromString } from "node:v8";
+import { disableMaglev, pauseCompilers } from "@gatewayproxy/runtime/compilers";
 
-// As `start` does. Node's loader has functions that V8 compiles after a few modules, and a compiler takes 3 MiB then.
-setFlagsFromString("--no-maglev");
-setFlagsFromString("--no-turbofan");
+// Before the modules of the service are loaded, since Node's loader itself has functions that become hot.
+disableMaglev();
+pauseCompilers();
 const { start } = await import("./start.ts");
 await start("ours");

@@ -11,27 +11,27 @@ import { rejectedSettings, settingsWithoutEffect } from "./settings/other-settin
 
 type Env = Readonly<Record<string, string>>;
 
-function settingsOf(env: Env, argv: readonly string[] = []) {
-  const read = readServiceSettings({ argv, env });
+async function settingsOf(env: Env, argv: readonly string[] = []) {
+  const read = await readServiceSettings({ argv, env });
   if (!read.ok) throw new Error(JSON.stringify(read));
   return read.value;
 }
 
-function problemsOf(env: Env): readonly string[] {
-  const read = readServiceSettings({ argv: [], env });
+async function problemsOf(env: Env): Promise<readonly string[]> {
+  const read = await readServiceSettings({ argv: [], env });
   return read.ok ? [] : read.problems.map(renderProblem);
 }
 
 describe("with no setting at all", () => {
-  test("counters are in memory and the headers are Envoy's", () => {
-    const { store, headers, notices } = settingsOf({});
+  test("counters are in memory and the headers are Envoy's", async () => {
+    const { store, headers, notices } = await settingsOf({});
     expect(store).toEqual({ kind: "memory", maxCounters: 262_144 });
     expect(headers).toEqual({ kind: "envoy" });
     expect(notices).toEqual([]);
   });
 
-  test("the ports are the reference's, and the debug server is for this machine only", () => {
-    const { values } = settingsOf({});
+  test("the ports are the reference's, and the debug server is for this machine only", async () => {
+    const { values } = await settingsOf({});
     expect(values).toMatchObject({
       port: 8080,
       grpcPort: 8081,
@@ -43,8 +43,8 @@ describe("with no setting at all", () => {
 });
 
 describe("Redis", () => {
-  test("is used where REDIS_URL names it, with the reference's defaults", () => {
-    const { store } = settingsOf({ REDIS_URL: "redis:6379" });
+  test("is used where REDIS_URL names it, with the reference's defaults", async () => {
+    const { store } = await settingsOf({ REDIS_URL: "redis:6379" });
     expect(store).toEqual({
       kind: "redis",
       redis: {
@@ -74,8 +74,8 @@ describe("Redis", () => {
       { REDIS_URL: "redis://:p%40ss@localhost" },
       { kind: "tcp", host: "localhost", port: 6379 },
     ],
-  ])("is reached by %s", (_, env, address) => {
-    expect(settingsOf(env).store).toMatchObject({ redis: { addresses: [address] } });
+  ])("is reached by %s", async (_, env, address) => {
+    expect((await settingsOf(env)).store).toMatchObject({ redis: { addresses: [address] } });
   });
 
   test.each<[string, Env, unknown]>([
@@ -85,8 +85,8 @@ describe("Redis", () => {
     ["the URL's query", { REDIS_URL: "redis://h/?username=u&password=p" }, { username: "u", password: "p" }],
     ["a URL of a cluster", { REDIS_TYPE: "CLUSTER", REDIS_URL: "redis://:p@a:1,redis://:p@b:2" }, { password: "p" }],
     ["both, of which the setting wins", { REDIS_URL: "redis://u:p@h", REDIS_AUTH: "q" }, { password: "q" }],
-  ])("is authenticated to by %s", (_, env, auth) => {
-    expect(settingsOf({ REDIS_URL: "h", ...env }).store).toMatchObject({ redis: { auth } });
+  ])("is authenticated to by %s", async (_, env, auth) => {
+    expect((await settingsOf({ REDIS_URL: "h", ...env })).store).toMatchObject({ redis: { auth } });
   });
 
   test.each<[string, Env, number | undefined]>([
@@ -94,28 +94,28 @@ describe("Redis", () => {
     ["that of the URL", { REDIS_URL: "redis://h:6379/3" }, 3],
     ["that of the URL's query", { REDIS_URL: "rediss://h?db=12" }, 12],
     ["the first of a cluster", { REDIS_TYPE: "CLUSTER", REDIS_URL: "redis://a:1/0,redis://b:2" }, 0],
-  ])("uses a database: %s", (_, env, database) => {
-    const { store } = settingsOf(env);
+  ])("uses a database: %s", async (_, env, database) => {
+    const { store } = await settingsOf(env);
     expect(store.kind === "redis" && store.redis.database).toBe(database);
   });
 
-  test("takes a password in the URL of a sentinel for the sentinels", () => {
+  test("takes a password in the URL of a sentinel for the sentinels", async () => {
     const env = { REDIS_TYPE: "SENTINEL", REDIS_URL: "mymaster,redis://:s@a:26379", REDIS_AUTH: "r" };
-    expect(settingsOf(env).store).toMatchObject({
+    expect((await settingsOf(env)).store).toMatchObject({
       redis: { auth: { password: "r" }, sentinelAuth: { password: "s" }, addresses: [{ host: "a", port: 26379 }] },
     });
   });
 
-  test("uses TLS by its setting, or by its URL", () => {
+  test("uses TLS by its setting, or by its URL", async () => {
     const tls = { authoritiesFile: "/ca.pem", skipsHostnameVerification: true };
     const env = { REDIS_TLS_CACERT: "/ca.pem", REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: "true" };
-    expect(settingsOf({ REDIS_URL: "h", REDIS_TLS: "true", ...env }).store).toMatchObject({ redis: { tls } });
-    expect(settingsOf({ REDIS_URL: "rediss://h", ...env }).store).toMatchObject({ redis: { tls } });
+    expect((await settingsOf({ REDIS_URL: "h", REDIS_TLS: "true", ...env })).store).toMatchObject({ redis: { tls } });
+    expect((await settingsOf({ REDIS_URL: "rediss://h", ...env })).store).toMatchObject({ redis: { tls } });
   });
 
-  test("may be sentinels, of which the first part of the address names the master", () => {
+  test("may be sentinels, of which the first part of the address names the master", async () => {
     const env = { REDIS_TYPE: "sentinel", REDIS_URL: "mymaster,a:26379,b:26380", REDIS_SENTINEL_AUTH: "s" };
-    expect(settingsOf(env).store).toMatchObject({
+    expect((await settingsOf(env)).store).toMatchObject({
       redis: {
         topology: "sentinel",
         masterName: "mymaster",
@@ -128,7 +128,7 @@ describe("Redis", () => {
     });
   });
 
-  test("may be a cluster, with one of its own for one-second windows", () => {
+  test("may be a cluster, with one of its own for one-second windows", async () => {
     const env = {
       REDIS_TYPE: "CLUSTER",
       REDIS_URL: "a:1,b:2",
@@ -136,7 +136,7 @@ describe("Redis", () => {
       REDIS_PERSECOND_URL: "c:3",
       REDIS_PERSECOND_TIMEOUT: "100ms",
     };
-    expect(settingsOf(env).store).toMatchObject({
+    expect((await settingsOf(env)).store).toMatchObject({
       redis: { topology: "cluster", addresses: [{ host: "a" }, { host: "b" }], timeoutMs: 10_000 },
       perSecond: { topology: "single", addresses: [{ host: "c" }], timeoutMs: 100 },
     });
@@ -174,8 +174,8 @@ describe("Redis", () => {
       { REDIS_URL: "/redis.sock", REDIS_TYPE: "CLUSTER" },
       "REDIS_URL: contains an address that is not host:port",
     ],
-  ])("is rejected with %s", (_, env, problem) => {
-    expect(problemsOf(env)[0]).toBe(problem);
+  ])("is rejected with %s", async (_, env, problem) => {
+    expect((await problemsOf(env))[0]).toBe(problem);
   });
 });
 
@@ -192,8 +192,8 @@ describe("response headers", () => {
       { LIMIT_RESPONSE_HEADERS_ENABLED: "true", RESPONSE_HEADERS: "off" },
       { kind: "off" },
     ],
-  ])("are %s", (_, env, headers) => {
-    expect(settingsOf(env).headers).toEqual(headers);
+  ])("are %s", async (_, env, headers) => {
+    expect((await settingsOf(env)).headers).toEqual(headers);
   });
 });
 
@@ -223,8 +223,8 @@ describe("the folder of limit files", () => {
       ["--config-dir", "/limits"],
       { directory: "/data/config", keyRoot: "/data" },
     ],
-  ])("%s", (_, env, argv, layout) => {
-    expect(settingsOf(env, argv).runtime).toEqual({ ...layout, ignoresDotFiles: false });
+  ])("%s", async (_, env, argv, layout) => {
+    expect((await settingsOf(env, argv)).runtime).toEqual({ ...layout, ignoresDotFiles: false });
   });
 });
 
@@ -232,20 +232,22 @@ describe("what this service cannot do", () => {
   test.each([
     ["REDIS_POOL_ON_EMPTY_BEHAVIOR", "CREATE"],
     ["REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR", "error"],
-  ])("is rejected: %s=%s", (name, value) => {
+  ])("is rejected: %s=%s", async (name, value) => {
     const problem =
       "there is no pool of connections that could be empty; only WAIT is accepted, as in envoyproxy/ratelimit";
-    expect(problemsOf({ [name]: value })).toEqual([`${name}: ${problem}`]);
-    expect(settingsOf({ [name]: "WAIT" }).notices).toEqual([`${name} has no effect: there is no pool of connections`]);
+    expect(await problemsOf({ [name]: value })).toEqual([`${name}: ${problem}`]);
+    expect((await settingsOf({ [name]: "WAIT" })).notices).toEqual([
+      `${name} has no effect: there is no pool of connections`,
+    ]);
   });
 
-  test("is reported where it has no effect", () => {
+  test("is reported where it has no effect", async () => {
     const env = {
       REDIS_POOL_SIZE: "20",
       MEMCACHE_MAX_IDLE_CONNS: "4",
       USE_DOG_STATSD: "false",
     };
-    expect(settingsOf(env).notices).toEqual([
+    expect((await settingsOf(env)).notices).toEqual([
       "MEMCACHE_MAX_IDLE_CONNS has no effect: one connection to each memcached carries all commands",
       "REDIS_POOL_SIZE has no effect: one connection carries all commands",
     ]);
@@ -255,8 +257,8 @@ describe("what this service cannot do", () => {
 describe("memcached", () => {
   const memcache = { BACKEND_TYPE: "memcache" };
 
-  test("is reached at a list of servers, and passes calls while it is away, as with the reference", () => {
-    expect(settingsOf({ ...memcache, MEMCACHE_HOST_PORT: "a:1,[::1]:2" }).store).toEqual({
+  test("is reached at a list of servers, and passes calls while it is away, as with the reference", async () => {
+    expect((await settingsOf({ ...memcache, MEMCACHE_HOST_PORT: "a:1,[::1]:2" })).store).toEqual({
       kind: "memcache",
       memcache: {
         servers: {
@@ -274,7 +276,7 @@ describe("memcached", () => {
     });
   });
 
-  test("is reached by an SRV record and over TLS", () => {
+  test("is reached by an SRV record and over TLS", async () => {
     const env = {
       ...memcache,
       ...{ MEMCACHE_SRV: "_memcache._tcp.example.org", MEMCACHE_SRV_REFRESH: "5s", FAILURE_MODE: "error" },
@@ -286,7 +288,7 @@ describe("memcached", () => {
       },
       MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION: "true",
     };
-    expect(settingsOf(env).store).toMatchObject({
+    expect((await settingsOf(env)).store).toMatchObject({
       memcache: {
         servers: { kind: "srv", name: "_memcache._tcp.example.org", refreshMs: 5_000 },
         tls: { authoritiesFile: "/ca", certificateFile: "/c", keyFile: "/k", skipsHostnameVerification: true },
@@ -312,21 +314,21 @@ describe("memcached", () => {
       { MEMCACHE_SRV: "example.org" },
       'MEMCACHE_SRV: "example.org" is not _service._protocol.name, as in _memcache._tcp.example.org',
     ],
-  ])("is rejected %s", (_, env, problem) => {
-    expect(problemsOf({ ...memcache, ...env })).toEqual([problem]);
+  ])("is rejected %s", async (_, env, problem) => {
+    expect(await problemsOf({ ...memcache, ...env })).toEqual([problem]);
   });
 });
 
 describe("DogStatsD", () => {
   const dog = { USE_DOG_STATSD: "true" };
 
-  test("takes the place of statsd", () => {
-    expect(settingsOf({ ...dog, STATSD_HOST: "h" }).stats.sink).toBe("dogstatsd");
-    expect(settingsOf({ STATSD_HOST: "h" }).stats.sink).toBe("statsd");
-    expect(settingsOf({}).stats.sink).toBeUndefined();
+  test("takes the place of statsd", async () => {
+    expect((await settingsOf({ ...dog, STATSD_HOST: "h" })).stats.sink).toBe("dogstatsd");
+    expect((await settingsOf({ STATSD_HOST: "h" })).stats.sink).toBe("statsd");
+    expect((await settingsOf({})).stats.sink).toBeUndefined();
   });
 
-  test("has rules that are read from variables of their names", () => {
+  test("has rules that are read from variables of their names", async () => {
     const env = {
       ...dog,
       USE_DOG_STATSD_MOGRIFIERS: "hits,all",
@@ -336,7 +338,7 @@ describe("DogStatsD", () => {
       DOG_STATSD_MOGRIFIER_ALL_PATTERN: ".",
       DOG_STATSD_MOGRIFIER_ALL_NAME: "other",
     };
-    expect(settingsOf(env).stats.mogrifiers).toEqual([
+    expect((await settingsOf(env)).stats.mogrifiers).toEqual([
       {
         pattern: "^(.*)\\.total_hits$",
         name: "hits",
@@ -362,8 +364,8 @@ describe("DogStatsD", () => {
       { USE_DOG_STATSD_MOGRIFIERS: "x", DOG_STATSD_MOGRIFIER_X_PATTERN: "(", DOG_STATSD_MOGRIFIER_X_NAME: "n" },
       /^DOG_STATSD_MOGRIFIER_X_PATTERN: .*\(/,
     ],
-  ])("is rejected %s", (_, env, problem) => {
-    expect(problemsOf({ ...dog, ...env })[0]).toMatch(problem);
+  ])("is rejected %s", async (_, env, problem) => {
+    expect((await problemsOf({ ...dog, ...env }))[0]).toMatch(problem);
   });
 });
 
@@ -378,8 +380,8 @@ describe("values are read as Go reads them", () => {
     ["+5s", 5_000],
     ["1.m", 60_000],
     ["2μs", 0.002],
-  ])("a duration %s", (text, ms) => {
-    expect(settingsOf({ REDIS_TIMEOUT: text }).values.redisTimeout).toBeCloseTo(ms, 9);
+  ])("a duration %s", async (text, ms) => {
+    expect((await settingsOf({ REDIS_TIMEOUT: text })).values.redisTimeout).toBeCloseTo(ms, 9);
   });
 
   test.each([
@@ -390,24 +392,26 @@ describe("values are read as Go reads them", () => {
     ["010", 8],
     ["+7", 7],
     ["0", 0],
-  ])("a whole number %s", (text, value) => {
-    expect(settingsOf({ PORT: text }).values.port).toBe(value);
+  ])("a whole number %s", async (text, value) => {
+    expect((await settingsOf({ PORT: text })).values.port).toBe(value);
   });
 
-  test.each(["-1", "08", "0x", "1__0", "_1", "1_", "1e3", "ff", "1.0", " 1"])("no whole number %s", (text) => {
-    expect(problemsOf({ PORT: text })).toEqual([`PORT: ${JSON.stringify(text)} is not a whole number from 0 to 65535`]);
+  test.each(["-1", "08", "0x", "1__0", "_1", "1_", "1e3", "ff", "1.0", " 1"])("no whole number %s", async (text) => {
+    expect(await problemsOf({ PORT: text })).toEqual([
+      `PORT: ${JSON.stringify(text)} is not a whole number from 0 to 65535`,
+    ]);
   });
 
   test.each([
     [".8", 0.8],
     ["8e-1", 0.8],
     ["+1.", 1],
-  ])("a number %s", (text, value) => {
-    expect(settingsOf({ NEAR_LIMIT_RATIO: text }).values.nearLimitRatio).toBe(value);
+  ])("a number %s", async (text, value) => {
+    expect((await settingsOf({ NEAR_LIMIT_RATIO: text })).values.nearLimitRatio).toBe(value);
   });
 
-  test("bounds that the reference does not have", () => {
-    const { values, store } = settingsOf({
+  test("bounds that the reference does not have", async () => {
+    const { values, store } = await settingsOf({
       EXPIRATION_JITTER_MAX_SECONDS: "604800",
       XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES: "0",
       REDIS_URL: "h",
@@ -417,12 +421,12 @@ describe("values are read as Go reads them", () => {
     expect(store).toMatchObject({ redis: { addresses: [{ kind: "tcp", host: "h", port: 6379, family: 4 }] } });
   });
 
-  test.each(["1", "t", "T", "TRUE", "true", "True"])("a flag %s", (text) => {
-    expect(settingsOf({ SHADOW_MODE: text }).values.shadowMode).toBe(true);
+  test.each(["1", "t", "T", "TRUE", "true", "True"])("a flag %s", async (text) => {
+    expect((await settingsOf({ SHADOW_MODE: text })).values.shadowMode).toBe(true);
   });
 
-  test("a list of pairs", () => {
-    const { values } = settingsOf({ EXTRA_TAGS: "a:1,b:x=y", CONFIG_GRPC_XDS_NODE_METADATA: "k=v" });
+  test("a list of pairs", async () => {
+    const { values } = await settingsOf({ EXTRA_TAGS: "a:1,b:x=y", CONFIG_GRPC_XDS_NODE_METADATA: "k=v" });
     expect(values.extraTags).toEqual(
       new Map([
         ["a", "1"],
@@ -432,8 +436,8 @@ describe("values are read as Go reads them", () => {
     expect(values.xdsNodeMetadata).toEqual(new Map([["k", "v"]]));
   });
 
-  test("and invalid values are reported together, with the accepted ones", () => {
-    expect(problemsOf({ PORT: "http", REDIS_TIMEOUT: "soon", SHADOW_MODE: "maybe" })).toEqual([
+  test("and invalid values are reported together, with the accepted ones", async () => {
+    expect(await problemsOf({ PORT: "http", REDIS_TIMEOUT: "soon", SHADOW_MODE: "maybe" })).toEqual([
       'PORT: "http" is not a whole number from 0 to 65535',
       'SHADOW_MODE: "maybe" is not true or false',
       'REDIS_TIMEOUT: "soon" is not a duration such as 150us, 500ms, 10s or 1h30m',
@@ -461,14 +465,14 @@ test("docs/ratelimit-service.md shows every setting, those without effect, and t
 
 describe("started by the reference's name", () => {
   const read = (env: Env) => readServiceSettings({ argv: [], env }, "reference");
-  const values = (env: Env) => {
-    const settings = read(env);
+  const values = async (env: Env) => {
+    const settings = await read(env);
     if (!settings.ok) throw new Error(JSON.stringify(settings));
     return settings.value;
   };
 
-  test("the service has the reference's default of every variable in which ours differs", () => {
-    const settings = values({});
+  test("the service has the reference's default of every variable in which ours differs", async () => {
+    const settings = await values({});
     expect(settings.headers).toEqual({ kind: "off" });
     expect(settings.store).toMatchObject({
       kind: "redis",
@@ -484,20 +488,20 @@ describe("started by the reference's name", () => {
     expect(settings.notices).toEqual([]);
   });
 
-  test("each of them is a setting, and its default is one that the setting takes", () => {
+  test("each of them is a setting, and its default is one that the setting takes", async () => {
     const known = Object.values(serviceSettings).map(({ env }) => env as string);
     for (const [name, { reference }] of Object.entries(differingDefaults)) {
       expect(known).toContain(name);
-      expect(read({ REDIS_PERSECOND: "true", [name]: reference })).toMatchObject({ ok: true });
+      expect(await read({ REDIS_PERSECOND: "true", [name]: reference })).toMatchObject({ ok: true });
     }
   });
 
-  test("what is set means the same in both", () => {
+  test("what is set means the same in both", async () => {
     const env = Object.fromEntries(Object.entries(differingDefaults).map(([name, { reference }]) => [name, reference]));
-    const ours = settingsOf(env);
-    expect({ ...ours, notices: [], defaults: "reference" }).toEqual(values({}));
-    expect(values({ RESPONSE_HEADERS: "envoy" }).headers).toEqual({ kind: "envoy" });
-    expect(values({ LIMIT_RESPONSE_HEADERS_ENABLED: "true" }).headers.kind).toBe("ratelimit");
-    expect(values({ BACKEND_TYPE: "memory" }).store.kind).toBe("memory");
+    const ours = await settingsOf(env);
+    expect({ ...ours, notices: [], defaults: "reference" }).toEqual(await values({}));
+    expect((await values({ RESPONSE_HEADERS: "envoy" })).headers).toEqual({ kind: "envoy" });
+    expect((await values({ LIMIT_RESPONSE_HEADERS_ENABLED: "true" })).headers.kind).toBe("ratelimit");
+    expect((await values({ BACKEND_TYPE: "memory" })).store.kind).toBe("memory");
   });
 });

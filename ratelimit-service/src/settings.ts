@@ -57,12 +57,12 @@ export interface ServiceSettings {
 
 /**
  * Reads the command line and the environment. A setting that is absent from both gets its default from `defaults`.
- * Never throws.
+ * Never rejects.
  */
-export function readServiceSettings(
+export async function readServiceSettings(
   rawSources: SettingSources,
   defaults: DefaultSet = "ours",
-): Result<ServiceSettings> {
+): Promise<Result<ServiceSettings>> {
   const all = { known: rawSources.argv, ignored: [] };
   const { known: argv, ignored } = defaults === "reference" ? knownArguments(rawSources.argv, serviceSettings) : all;
   const sources = { ...rawSources, argv, env: withDefaults(rawSources.env, defaults) };
@@ -72,7 +72,7 @@ export function readServiceSettings(
   if (!read.ok) return read;
   const { value: values } = read;
   const store = readStoreSettings(values);
-  const stats = readStatsSettings(values, sources.env);
+  const stats = await readStatsSettings(values, sources.env);
   const telemetry = readServiceTelemetry(values, rawSources.env);
   const problems = [store, stats, telemetry].flatMap((result) => (result.ok ? [] : result.problems));
   if (!store.ok || !stats.ok || !telemetry.ok) return { ok: false, problems };

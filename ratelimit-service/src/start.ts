@@ -3,7 +3,6 @@
  * everything else is loaded.
  */
 import { disablePretenuring } from "@gatewayproxy/runtime/allocation";
-import { disableMaglev, pauseTurboFan } from "@gatewayproxy/runtime/compilers";
 import { reuseCompiledCode } from "@gatewayproxy/runtime/compile-cache";
 import { startHeapSampling } from "@gatewayproxy/runtime/heap-sampling";
 import type { DefaultSet } from "./settings/defaults.ts";
@@ -11,8 +10,6 @@ import type { DefaultSet } from "./settings/defaults.ts";
 /** Runs the command line of this process with the given set of defaults. */
 export async function start(defaults: DefaultSet): Promise<void> {
   disablePretenuring();
-  disableMaglev();
-  pauseTurboFan();
   startHeapSampling();
   reuseCompiledCode(process.env);
   const { runCommand } = await import("./command.ts");

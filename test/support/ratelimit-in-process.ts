@@ -74,7 +74,7 @@ export async function startInProcess(
   const ports = { PORT: "0", GRPC_PORT: "0", DEBUG_PORT: "0" };
   const quiet = { USE_STATSD: "false", SHUTDOWN_DRAIN_DELAY: "0", RUNTIME_WATCH_ROOT: "false" };
   const all = { ...local, ...ports, ...quiet, LOG_FORMAT: "json", ...env };
-  const read = readServiceSettings({ argv: [], env: all }, "reference");
+  const read = await readServiceSettings({ argv: [], env: all }, "reference");
   if (!read.ok) throw new Error(read.problems.map(renderProblem).join("\n"));
   const { value: settings } = read;
   const output: string[] = [];

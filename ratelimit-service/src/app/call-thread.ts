@@ -4,7 +4,7 @@
  * thread uses its own for `/json`.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
-import { resumeTurboFan } from "@gatewayproxy/runtime/compilers";
+import { resumeCompilers } from "@gatewayproxy/runtime/compilers";
 import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
 import type { Logger, Logs } from "@gatewayproxy/runtime/log";
 import type { HistogramKind } from "@gatewayproxy/runtime/metric-families";
@@ -138,8 +138,8 @@ export class CallThread {
     });
     const traced = tracing === undefined ? service : tracedService(service, tracing);
     const logged = loggedService(traced, this.#log, clock, this.#trace);
-    // Without calls no function is worth TurboFan, which keeps some 6 MiB once it has worked.
-    this.service = onFirstCall(logged, resumeTurboFan);
+    // Without calls no function is worth compiling, and TurboFan keeps some 6 MiB once it has worked.
+    this.service = onFirstCall(logged, resumeCompilers);
     this.#watchHealth();
   }
 

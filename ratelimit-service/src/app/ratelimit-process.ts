@@ -24,7 +24,8 @@ import { socketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import { removeStaleSocket } from "@gatewayproxy/runtime/socket-file";
 import type { ConfigUpdate } from "../config/config-source.ts";
 import { mergeStats, type StatsSnapshot } from "../metrics/stats-snapshot.ts";
-import { metricMapper } from "../metrics/prometheus-mapping.ts";
+import type { Mogrifier, TaggedName } from "../metrics/mogrifiers.ts";
+import type { MetricMapper, PrometheusMapping } from "../metrics/prometheus-mapping.ts";
 import { dogStatsdLine } from "../metrics/statsd-lines.ts";
 import { StatsdSink } from "../metrics/statsd-sink.ts";
 import type { ServiceSettings } from "../settings.ts";
@@ -232,7 +233,7 @@ export class RateLimitProcess {
       extraTags: values.extraTags ?? new Map(),
       timesInMilliseconds: values.prometheusResponseTimeAsMilliseconds,
       callTimeBounds: settings.stats.callTimeBounds,
-      ...(mapping === undefined ? {} : { mapper: metricMapper(mapping) }),
+      ...(mapping === undefined ? {} : { mapper: await loadMetricMapper(mapping) }),
     });
     const disabled = "stats are disabled (DISABLE_STATS)\n";
     const page = values.disableStats
@@ -257,7 +258,7 @@ export class RateLimitProcess {
     if (!values.disableStats && values.usePrometheus) await openOrRecord(this.#openPrometheus(page), problems);
     if (debug === undefined || problems.length > 0) throw new StartError(problems);
     if (values.disableStats) return debug;
-    if (settings.stats.sink !== undefined) this.#openStatsd(settings.stats.sink);
+    if (settings.stats.sink !== undefined) await this.#openStatsd(settings.stats.sink);
     if (settings.telemetry.metricExport !== undefined) {
       await this.#exportMetrics(settings.telemetry.metricExport, metrics);
     }
@@ -290,7 +291,7 @@ export class RateLimitProcess {
     this.#shutdownSteps.unshift({ name: "export the last metrics", run: () => opened.close(metricFlushMs) });
   }
 
-  #openStatsd(kind: "statsd" | "dogstatsd"): void {
+  async #openStatsd(kind: "statsd" | "dogstatsd"): Promise<void> {
     const { settings, clock, logs } = this.#options;
     const { values } = settings;
     const log = logs.logger("ratelimit::statsd");
@@ -300,7 +301,7 @@ export class RateLimitProcess {
       port: values.statsdPort,
       // A statsd agent listens for datagrams.
       protocol: kind === "dogstatsd" ? "udp" : values.statsdProtocol,
-      ...(kind === "dogstatsd" ? { write: dogStatsdLine(settings.stats.mogrifiers) } : {}),
+      ...(kind === "dogstatsd" ? { write: dogStatsdLine(await loadMogrifiers(settings.stats.mogrifiers)) } : {}),
       flushIntervalMs: values.statsFlushInterval,
       extraTags: values.extraTags ?? new Map(),
       clock,
@@ -415,4 +416,13 @@ function logResponse(
   const about = { ...trace, source: socket.remoteAddress, method: redactText(method), path: redactPath(url) };
   log.trace({ ...about, headers: redactHeaders(rawHeaders) }, "request head received");
   log.debug({ ...about, status }, "response sent");
+}
+
+/** @returns undefined without rules */
+async function loadMogrifiers(rules: readonly Mogrifier[]): Promise<((name: string) => TaggedName) | undefined> {
+  return rules.length === 0 ? undefined : (await import("../metrics/mogrifiers.ts")).mogrify(rules);
+}
+
+async function loadMetricMapper(mapping: PrometheusMapping): Promise<MetricMapper> {
+  return (await import("../metrics/prometheus-mapping.ts")).metricMapper(mapping);
 }

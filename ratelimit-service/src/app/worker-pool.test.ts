@@ -19,8 +19,8 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-function createPool(workers: number, port = 0) {
-  const read = readServiceSettings({ argv: [], env: { LOG_LEVEL: "off", WORKERS: String(workers) } });
+async function createPool(workers: number, port = 0) {
+  const read = await readServiceSettings({ argv: [], env: { LOG_LEVEL: "off", WORKERS: String(workers) } });
   const filter = parseLogFilter("info");
   if (!read.ok || !filter.ok) throw new Error("settings");
   const lines: string[] = [];
@@ -45,7 +45,7 @@ function createPool(workers: number, port = 0) {
 }
 
 async function start(workers: number) {
-  const { pool, lines } = createPool(workers);
+  const { pool, lines } = await createPool(workers);
   return { pool, lines, port: await pool.listen() };
 }
 
@@ -95,7 +95,7 @@ test("a port that is in use is reported", async () => {
   closers.push(() => other.close());
   await once(other, "listening");
   const address = other.address();
-  const { pool } = createPool(2, typeof address === "object" && address !== null ? address.port : 0);
+  const { pool } = await createPool(2, typeof address === "object" && address !== null ? address.port : 0);
 
   await expect(pool.listen()).rejects.toThrow("EADDRINUSE");
 });

@@ -47,13 +47,3 @@ export function mogrify(rules: readonly Mogrifier[]): (name: string) => TaggedNa
     return { name: text, tags: [] };
   };
 }
-
-/** Separates the tags from a name in which they are written as in envoyproxy/ratelimit, `.__tag=value`. */
-export function separateTags(name: string): TaggedName {
-  const [first = "", ...rest] = name.split(".__");
-  const tags = rest.flatMap((tag) => {
-    const equals = tag.indexOf("=");
-    return equals === -1 ? [] : [`${tag.slice(0, equals)}:${tag.slice(equals + 1)}`];
-  });
-  return { name: first, tags };
-}

@@ -2,8 +2,8 @@
  * Renders the counts of the service as lines of the statsd protocol with envoyproxy/ratelimit's names: the growth of
  * counters since the last time, the value of gauges, and a sample of the response times.
  */
-import { type Mogrifier, mogrify, separateTags } from "./mogrifiers.ts";
 import { cacheGauges, errorTypes, keysOf, responseTimeName, ruleMetrics, serviceMetrics } from "./metric-names.ts";
+import type { TaggedName } from "./mogrifiers.ts";
 import type { StatsSnapshot } from "./stats-snapshot.ts";
 
 /** Values of counters by their full name. */
@@ -52,15 +52,28 @@ export type WriteLine = (name: string, value: string) => string;
 /** Tags stay in the name. */
 const plainLine: WriteLine = (name, value) => `${name}:${value}`;
 
-/** Renders lines for DogStatsD: the tags of the name and those of the rules follow the value. */
-export function dogStatsdLine(rules: readonly Mogrifier[]): WriteLine {
-  const rewrite = mogrify(rules);
+/**
+ * Renders lines for DogStatsD: the tags of the name follow the value.
+ *
+ * @param rewrite Makes tags of parts of a name; they follow, too.
+ */
+export function dogStatsdLine(rewrite?: (name: string) => TaggedName): WriteLine {
   return (fullName, value) => {
     const { name, tags } = separateTags(fullName);
-    const rewritten = rewrite(name);
+    const rewritten = rewrite?.(name) ?? { name, tags: [] };
     const all = [...tags, ...rewritten.tags];
     return `${rewritten.name}:${value}${all.length === 0 ? "" : `|#${all.join(",")}`}`;
   };
+}
+
+/** Separates the tags from a name in which they are written as in envoyproxy/ratelimit, `.__tag=value`. */
+function separateTags(name: string): TaggedName {
+  const [first = "", ...rest] = name.split(".__");
+  const tags = rest.flatMap((tag) => {
+    const equals = tag.indexOf("=");
+    return equals === -1 ? [] : [`${tag.slice(0, equals)}:${tag.slice(equals + 1)}`];
+  });
+  return { name: first, tags };
 }
 
 /** Returns a line for each counter that grew since `before`, then response times and gauges. */

@@ -4,8 +4,8 @@ import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import type { SettingValues } from "@gatewayproxy/runtime/settings";
 import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
 import { callTimeBounds } from "../metrics/call-times.ts";
-import { type Mogrifier, patternProblem } from "../metrics/mogrifiers.ts";
-import { metricMapper, parsePrometheusMapping, type PrometheusMapping } from "../metrics/prometheus-mapping.ts";
+import type { Mogrifier } from "../metrics/mogrifiers.ts";
+import type { PrometheusMapping } from "../metrics/prometheus-mapping.ts";
 import { responseTimeName } from "../metrics/metric-names.ts";
 import { pairs } from "./kinds.ts";
 import type { statsSettings } from "./stats-settings.ts";
@@ -25,13 +25,16 @@ export interface StatsSettings {
 type Env = Readonly<Record<string, string | undefined>>;
 type Values = SettingValues<typeof statsSettings>;
 
-/** Reads the file of PROMETHEUS_MAPPER_YAML. */
-export function readStatsSettings(values: Values, env: Env): Result<StatsSettings> {
+/**
+ * Reads the file of PROMETHEUS_MAPPER_YAML. Modules with regular expressions are loaded by the settings that have some:
+ * re2js takes 0.8 MiB.
+ */
+export async function readStatsSettings(values: Values, env: Env): Promise<Result<StatsSettings>> {
   const problems: Problem[] = [];
   const names = values.useDogStatsd
     ? (values.useDogStatsdMogrifiers ?? "").split(",").filter((name) => name !== "")
     : [];
-  const mogrifiers = names.flatMap((name) => readMogrifier(name.trim(), env, problems));
+  const read = await Promise.all(names.map((name) => readMogrifier(name.trim(), env, problems)));
   if (values.useDogStatsd && !values.disableStats) {
     for (const [otherSetting, isUsed] of [
       ["USE_STATSD", values.useStatsd] as const,
@@ -42,14 +45,14 @@ export function readStatsSettings(values: Values, env: Env): Result<StatsSetting
     }
   }
   const mapping =
-    values.prometheusMapperYaml === undefined ? undefined : readMapping(values.prometheusMapperYaml, problems);
+    values.prometheusMapperYaml === undefined ? undefined : await readMapping(values.prometheusMapperYaml, problems);
   if (problems.length > 0) return { ok: false, problems };
   const sink = sinkOf(values);
   const settings = {
     ...(sink === undefined ? {} : { sink }),
-    mogrifiers,
+    mogrifiers: read.flat(),
     ...(mapping === undefined ? {} : { prometheusMapping: mapping }),
-    callTimeBounds: mapping === undefined ? callTimeBounds : boundsOf(mapping),
+    callTimeBounds: mapping === undefined ? callTimeBounds : await boundsOf(mapping),
   };
   return { ok: true, value: settings };
 }
@@ -60,7 +63,8 @@ function sinkOf({ disableStats, useDogStatsd, useStatsd, statsdHost }: Values): 
   return (useStatsd ?? statsdHost !== undefined) ? "statsd" : undefined;
 }
 
-function readMogrifier(key: string, env: Env, problems: Problem[]): Mogrifier[] {
+async function readMogrifier(key: string, env: Env, problems: Problem[]): Promise<Mogrifier[]> {
+  const { patternProblem } = await import("../metrics/mogrifiers.ts");
   const prefix = `DOG_STATSD_MOGRIFIER_${key.toUpperCase()}`;
   const problemsBefore = problems.length;
   const read = (part: string): string => {
@@ -80,7 +84,8 @@ function readMogrifier(key: string, env: Env, problems: Problem[]): Mogrifier[] 
   return problems.length === problemsBefore && tags !== undefined ? [{ pattern, name, tags: [...tags] }] : [];
 }
 
-function readMapping(file: string, problems: Problem[]): PrometheusMapping | undefined {
+async function readMapping(file: string, problems: Problem[]): Promise<PrometheusMapping | undefined> {
+  const { parsePrometheusMapping } = await import("../metrics/prometheus-mapping.ts");
   try {
     return parsePrometheusMapping(readFileSync(file, "utf8"));
   } catch (error) {
@@ -93,7 +98,8 @@ function readMapping(file: string, problems: Problem[]): PrometheusMapping | und
 }
 
 /** Returns the bounds that the mapping gives to the response times, in seconds. */
-function boundsOf(mapping: PrometheusMapping): readonly number[] {
+async function boundsOf(mapping: PrometheusMapping): Promise<readonly number[]> {
+  const { metricMapper } = await import("../metrics/prometheus-mapping.ts");
   const metric = metricMapper(mapping)(responseTimeName, "observer");
   if (metric?.buckets === undefined || metric.scale === 0) return callTimeBounds;
   return metric.buckets.map((bound) => bound / (1_000 * metric.scale));

@@ -1,25 +1,25 @@
 import { describe, expect, test } from "vitest";
 import { readServiceSettings, type ServiceSettings } from "../settings.ts";
 
-function telemetryOf(env: Readonly<Record<string, string>>): ServiceSettings["telemetry"] {
-  const read = readServiceSettings({ argv: [], env: { BACKEND_TYPE: "memory", ...env } });
+async function telemetryOf(env: Readonly<Record<string, string>>): Promise<ServiceSettings["telemetry"]> {
+  const read = await readServiceSettings({ argv: [], env: { BACKEND_TYPE: "memory", ...env } });
   if (!read.ok) throw new Error(JSON.stringify(read.problems));
   return read.value.telemetry;
 }
 
-const tracingOf = (env: Readonly<Record<string, string>>) => telemetryOf(env).tracing;
+const tracingOf = async (env: Readonly<Record<string, string>>) => (await telemetryOf(env)).tracing;
 
 describe("spans are exported", () => {
-  test("with TRACING_ENABLED, as by the reference, or with OTEL_TRACES_EXPORTER", () => {
-    expect(tracingOf({})).toBeUndefined();
-    expect(tracingOf({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318" })).toBeUndefined();
-    expect(tracingOf({ TRACING_ENABLED: "true" })).toBeDefined();
-    expect(tracingOf({ OTEL_TRACES_EXPORTER: "otlp" })).toBeDefined();
-    expect(tracingOf({ TRACING_ENABLED: "true", OTEL_SDK_DISABLED: "true" })).toBeUndefined();
+  test("with TRACING_ENABLED, as by the reference, or with OTEL_TRACES_EXPORTER", async () => {
+    expect(await tracingOf({})).toBeUndefined();
+    expect(await tracingOf({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318" })).toBeUndefined();
+    expect(await tracingOf({ TRACING_ENABLED: "true" })).toBeDefined();
+    expect(await tracingOf({ OTEL_TRACES_EXPORTER: "otlp" })).toBeDefined();
+    expect(await tracingOf({ TRACING_ENABLED: "true", OTEL_SDK_DISABLED: "true" })).toBeUndefined();
   });
 
-  test("with the defaults of the reference", () => {
-    expect(tracingOf({ TRACING_ENABLED: "true" })).toMatchObject({
+  test("with the defaults of the reference", async () => {
+    expect(await tracingOf({ TRACING_ENABLED: "true" })).toMatchObject({
       protocol: "http/protobuf",
       sampler: { isParentBased: true, ratio: 1 },
       propagators: ["tracecontext", "baggage"],
@@ -47,49 +47,55 @@ const otel = {
   OTEL_RESOURCE_ATTRIBUTES: "service.instance.id=i,team=blue",
 };
 
-test("TRACING_* takes precedence over OTEL_*", () => {
+test("TRACING_* takes precedence over OTEL_*", async () => {
   const ofReference = {
     protocol: "grpc",
     sampler: { isParentBased: true, ratio: 0.25 },
     resource: { "service.name": "limits", "service.namespace": "edge", "service.instance.id": "pod-1" },
   };
-  expect(tracingOf(own)).toMatchObject(ofReference);
-  expect(tracingOf({ ...otel, ...own })).toMatchObject(ofReference);
-  expect(tracingOf({ ...otel, ...own })?.resource["team"]).toBe("blue");
+  expect(await tracingOf(own)).toMatchObject(ofReference);
+  expect(await tracingOf({ ...otel, ...own })).toMatchObject(ofReference);
+  expect((await tracingOf({ ...otel, ...own }))?.resource["team"]).toBe("blue");
 });
 
-test("OTEL_* applies where TRACING_* is not set", () => {
-  expect(tracingOf(otel)).toMatchObject({
+test("OTEL_* applies where TRACING_* is not set", async () => {
+  expect(await tracingOf(otel)).toMatchObject({
     protocol: "http/protobuf",
     sampler: { isParentBased: false, ratio: 0 },
     resource: { "service.name": "other", "service.instance.id": "i", team: "blue" },
   });
 });
 
-test("an invalid variable of OpenTelemetry ends the start", () => {
+test("an invalid variable of OpenTelemetry ends the start", async () => {
   const env = { TRACING_ENABLED: "true", OTEL_PROPAGATORS: "jaeger" };
-  expect(readServiceSettings({ argv: [], env })).toMatchObject({ ok: false, problems: [{ path: "OTEL_PROPAGATORS" }] });
+  expect(await readServiceSettings({ argv: [], env })).toMatchObject({
+    ok: false,
+    problems: [{ path: "OTEL_PROPAGATORS" }],
+  });
 });
 
 describe("metrics are exported", () => {
-  const isExported = (env: Readonly<Record<string, string>>) => telemetryOf(env).metricExport !== undefined;
+  const isExported = async (env: Readonly<Record<string, string>>) =>
+    (await telemetryOf(env)).metricExport !== undefined;
 
-  test("with OTEL_METRICS_EXPORTER, and not with an endpoint alone", () => {
-    expect(isExported({ TRACING_ENABLED: "true", OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: "http://c:4318" })).toBe(false);
-    expect(isExported({ OTEL_METRICS_EXPORTER: "otlp" })).toBe(true);
+  test("with OTEL_METRICS_EXPORTER, and not with an endpoint alone", async () => {
+    expect(await isExported({ TRACING_ENABLED: "true", OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: "http://c:4318" })).toBe(
+      false,
+    );
+    expect(await isExported({ OTEL_METRICS_EXPORTER: "otlp" })).toBe(true);
   });
 
-  test("with the resource of the spans", () => {
-    const { tracing, metricExport } = telemetryOf({ ...own, ...otel, OTEL_METRICS_EXPORTER: "otlp" });
+  test("with the resource of the spans", async () => {
+    const { tracing, metricExport } = await telemetryOf({ ...own, ...otel, OTEL_METRICS_EXPORTER: "otlp" });
     expect(metricExport?.resource).toEqual(tracing?.resource);
   });
 
-  test("a variable of both exports is reported once", () => {
+  test("a variable of both exports is reported once", async () => {
     const env = {
       ...{ BACKEND_TYPE: "memory", TRACING_ENABLED: "true", OTEL_METRICS_EXPORTER: "otlp" },
       OTEL_EXPORTER_OTLP_TIMEOUT: "soon",
     };
-    expect(readServiceSettings({ argv: [], env })).toMatchObject({
+    expect(await readServiceSettings({ argv: [], env })).toMatchObject({
       ok: false,
       problems: [{ path: "OTEL_EXPORTER_OTLP_TIMEOUT" }],
     });
@@ -97,24 +103,26 @@ describe("metrics are exported", () => {
 });
 
 describe("the log is exported", () => {
-  const logExportOf = (env: Readonly<Record<string, string>>) => telemetryOf(env).logExport;
+  const logExportOf = async (env: Readonly<Record<string, string>>) => (await telemetryOf(env)).logExport;
 
-  test("with OTEL_LOGS_EXPORTER, and not with an endpoint alone", () => {
-    expect(logExportOf({ TRACING_ENABLED: "true", OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: "http://c:4318" })).toBe(undefined);
-    expect(logExportOf({ OTEL_LOGS_EXPORTER: "none" })).toBe(undefined);
-    expect(logExportOf({ OTEL_LOGS_EXPORTER: "otlp", OTEL_SDK_DISABLED: "true" })).toBe(undefined);
-    expect(logExportOf({ OTEL_LOGS_EXPORTER: "otlp" })).toMatchObject({ protocol: "http/protobuf" });
+  test("with OTEL_LOGS_EXPORTER, and not with an endpoint alone", async () => {
+    expect(await logExportOf({ TRACING_ENABLED: "true", OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: "http://c:4318" })).toBe(
+      undefined,
+    );
+    expect(await logExportOf({ OTEL_LOGS_EXPORTER: "none" })).toBe(undefined);
+    expect(await logExportOf({ OTEL_LOGS_EXPORTER: "otlp", OTEL_SDK_DISABLED: "true" })).toBe(undefined);
+    expect(await logExportOf({ OTEL_LOGS_EXPORTER: "otlp" })).toMatchObject({ protocol: "http/protobuf" });
   });
 
-  test("with the resource of the spans, and its own protocol and queue", () => {
+  test("with the resource of the spans, and its own protocol and queue", async () => {
     const env = { OTEL_EXPORTER_OTLP_LOGS_PROTOCOL: "grpc", OTEL_BLRP_MAX_QUEUE_SIZE: "8" };
-    const { tracing, logExport } = telemetryOf({ ...own, ...otel, ...env, OTEL_LOGS_EXPORTER: "otlp" });
+    const { tracing, logExport } = await telemetryOf({ ...own, ...otel, ...env, OTEL_LOGS_EXPORTER: "otlp" });
     expect(logExport).toMatchObject({ protocol: "grpc", batch: { maxQueueSize: 8 }, resource: tracing?.resource });
   });
 
-  test("not to an exporter that there is not", () => {
+  test("not to an exporter that there is not", async () => {
     const env = { BACKEND_TYPE: "memory", OTEL_LOGS_EXPORTER: "console" };
-    expect(readServiceSettings({ argv: [], env })).toMatchObject({
+    expect(await readServiceSettings({ argv: [], env })).toMatchObject({
       ok: false,
       problems: [{ path: "OTEL_LOGS_EXPORTER", message: '"console" is not one of otlp, none' }],
     });

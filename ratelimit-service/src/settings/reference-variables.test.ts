@@ -23,8 +23,8 @@ const elsewhere: Readonly<Record<string, string>> = {
   XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES: "4194304",
 };
 
-function valueOf(env: Readonly<Record<string, string>>, name: string): unknown {
-  const read = readServiceSettings({ argv: [], env }, "reference");
+async function valueOf(env: Readonly<Record<string, string>>, name: string): Promise<unknown> {
+  const read = await readServiceSettings({ argv: [], env }, "reference");
   if (!read.ok) return read.problems.map(renderProblem);
   const values: Readonly<Record<string, unknown>> = read.value.values;
   return name === "LOG_LEVEL" ? renderLogFilter(read.value.values.logLevel) : values[keyOf.get(name) ?? ""];
@@ -41,11 +41,11 @@ function defaultText(name: string): string | undefined {
   return setting !== undefined && "defaultText" in setting ? setting.defaultText : undefined;
 }
 
-test.each(settings)("%s has the reference's default", (name, _, byDefault) => {
+test.each(settings)("%s has the reference's default", async (name, _, byDefault) => {
   const written = elsewhere[name] ?? byDefault;
-  const expected = valueOf(written === "" ? {} : { [name]: written }, name);
+  const expected = await valueOf(written === "" ? {} : { [name]: written }, name);
 
-  expect(valueOf({}, name) ?? (expected === undefined ? undefined : defaultText(name))).toEqual(expected);
+  expect((await valueOf({}, name)) ?? (expected === undefined ? undefined : defaultText(name))).toEqual(expected);
 });
 
 describe("a value that the reference cannot read ends the start", () => {
@@ -57,8 +57,8 @@ describe("a value that the reference cannot read ends the start", () => {
     pairs: "none",
   };
 
-  test.each(settings.filter(([, type]) => unreadable[type] !== undefined))("%s", (name, type) => {
-    const found = valueOf({ [name]: unreadable[type] ?? "" }, name);
+  test.each(settings.filter(([, type]) => unreadable[type] !== undefined))("%s", async (name, type) => {
+    const found = await valueOf({ [name]: unreadable[type] ?? "" }, name);
 
     expect(found).toEqual([expect.stringContaining(`${name}: "${unreadable[type] ?? ""}" is not `)]);
   });
@@ -121,12 +121,12 @@ describe("the effect of each variable is asserted", () => {
     expect(names.filter((name) => !new RegExp(`\\b${name}\\b`).test(text))).toEqual([]);
   });
 
-  test.each(others)("%s changes nothing, and the log says so", (name, _, byDefault) => {
-    const read = (env: Readonly<Record<string, string>>) => {
-      const found = readServiceSettings({ argv: [], env }, "reference");
+  test.each(others)("%s changes nothing, and the log says so", async (name, _, byDefault) => {
+    const read = async (env: Readonly<Record<string, string>>) => {
+      const found = await readServiceSettings({ argv: [], env }, "reference");
       return found.ok ? found.value : undefined;
     };
-    const [without, withIt] = [read({}), read({ [name]: byDefault === "" ? "text" : byDefault })];
+    const [without, withIt] = [await read({}), await read({ [name]: byDefault === "" ? "text" : byDefault })];
 
     expect({ ...withIt, notices: [] }).toEqual({ ...without, notices: [] });
     expect(withIt?.notices).toEqual([`${name} has no effect: ${settingsWithoutEffect[name] ?? ""}`]);

@@ -1,7 +1,8 @@
 /**
  * Which compilers of V8 work when. Compilers take memory for their work, which the C library keeps, and for the code
- * that they make. Maglev stands between the baseline compiler and TurboFan: it makes a start faster, and a few seconds
- * of load later TurboFan has compiled the same functions again. Settings apply to all threads, at once.
+ * that they make. Sparkplug, the baseline compiler, translates the bytecode of a function as it is. Maglev stands
+ * between it and TurboFan: it makes a start faster, and a few seconds of load later TurboFan has compiled the same
+ * functions again. Settings apply to all threads, at once.
  */
 import { setFlagsFromString } from "node:v8";
 
@@ -10,29 +11,31 @@ export function disableMaglev(): void {
   setFlagsFromString("--no-maglev");
 }
 
-/** The time after which TurboFan works also in a start that is not complete, such as one with a large configuration. */
+/** The time after which compilers work in a start that is not complete, such as one with a large configuration. */
 const longStartMs = 2_000;
 
 let longStart: NodeJS.Timeout | undefined;
 
 /**
- * Compiles nothing with TurboFan until `resumeTurboFan`. For a program that computes little before its first request:
- * the functions of its start are hot for a moment, and not afterwards.
+ * Compiles nothing with Sparkplug and TurboFan until `resumeCompilers`. For a program that computes little before its
+ * first request: the functions of its start are hot for a moment, and not afterwards.
  *
- * @param maxStartMs TurboFan works again after this time, unless `completeStart` is called before.
+ * @param maxStartMs the compilers work again after this time, unless `completeStart` is called before
  */
-export function pauseTurboFan(maxStartMs = longStartMs): void {
+export function pauseCompilers(maxStartMs = longStartMs): void {
+  setFlagsFromString("--no-sparkplug");
   setFlagsFromString("--no-turbofan");
-  longStart = setTimeout(resumeTurboFan, maxStartMs).unref();
+  longStart = setTimeout(resumeCompilers, maxStartMs).unref();
 }
 
-/** From now on the time since `pauseTurboFan` changes nothing. */
+/** From now on the time since `pauseCompilers` changes nothing. */
 export function completeStart(): void {
   clearTimeout(longStart);
 }
 
-/** Ends `pauseTurboFan`. */
-export function resumeTurboFan(): void {
+/** Ends `pauseCompilers`. */
+export function resumeCompilers(): void {
   clearTimeout(longStart);
+  setFlagsFromString("--sparkplug");
   setFlagsFromString("--turbofan");
 }
