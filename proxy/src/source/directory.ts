@@ -8,6 +8,7 @@ import type { Problem, Result } from "@gatewayproxy/runtime/problem";
 import { runInSlices } from "@gatewayproxy/runtime/steps";
 import { type ParsedManifests, parseManifestsInSteps } from "../api/parse-manifests.ts";
 import { coalesce, type Coalescer } from "./coalesce.ts";
+import { FileTexts } from "./file-texts.ts";
 import { type FolderWatch, watchFolders } from "./folder-watch.ts";
 import { type FolderEntry, readManifestFolder } from "./manifest-folder.ts";
 
@@ -37,7 +38,7 @@ const maxMs = 250;
 
 /**
  * The interval of rescans, for changes without events: a deleted folder that is created again, the target of a link
- * outside of the folder, a network file system. Unchanged files are not parsed again.
+ * outside of the folder, a network file system. Of an unchanged file, only the status is read.
  */
 const rescanMs = 2_000;
 
@@ -70,6 +71,7 @@ class WatchedDirectory implements DirectorySource {
   readonly #options: DirectorySourceOptions;
   readonly #changes: Coalescer;
   readonly #watcher: FolderWatch;
+  readonly #texts: FileTexts;
   #rescan: Timer;
   #current: ParsedManifests | undefined;
   /** The entries of the current configuration; undefined at first. */
@@ -81,19 +83,24 @@ class WatchedDirectory implements DirectorySource {
 
   constructor(options: DirectorySourceOptions) {
     this.#options = options;
+    this.#texts = new FileTexts(options.clock);
     const action = async (): Promise<void> => this.publish(await this.read());
     this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action, onFailure: options.onFailure });
     this.#watcher = watchFolders(() => this.#changes.trigger());
     this.#rescan = this.#rescanLater();
   }
 
-  /** Reads all files, and watches the existing folders. */
+  /** Reads what has changed, and watches the existing folders. */
   async read(): Promise<readonly FolderEntry[]> {
     const folders = new Set<string>();
-    const entries = await readManifestFolder(this.#options.directory, (folder) => {
+    const onFolder = (folder: string): void => {
       folders.add(folder);
       if (!this.#isClosed) this.#watcher.add(folder);
-    });
+    };
+    const entries = await readManifestFolder(this.#options.directory, onFolder, (path, status) =>
+      this.#texts.text(path, status),
+    );
+    this.#texts.endPass();
     this.#watcher.retain(folders);
     return entries;
   }

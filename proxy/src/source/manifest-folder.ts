@@ -3,23 +3,29 @@
  * temporary files of editors and the folder `..data` of a mounted ConfigMap, whose files are links through that folder.
  * Links are followed.
  */
-import type { Dirent } from "node:fs";
-import { readdir, readFile, realpath, stat } from "node:fs/promises";
+import { type BigIntStats, type Dirent, stat } from "node:fs";
+import { readdir, readFile, realpath } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import type { ManifestFile, UnreadableFile } from "../api/parse-manifests.ts";
 
 /** A manifest file, or a file or folder that cannot be read. */
 export type FolderEntry = ManifestFile | UnreadableFile;
+
+/** Takes a quarter of the processor time of the function in `node:fs/promises`. */
+const statusOf = promisify(stat);
 
 /**
  * Reads all manifests, in no particular order. A file or folder that cannot be read, including the outermost one, is an
  * entry with its error. A file that is deleted during the call is left out. Never rejects.
  *
  * @param onFolder called with the real path of each folder before it is read, so that a watch on it misses nothing.
+ * @param readText reads a file, whose status is known.
  */
 export async function readManifestFolder(
   folder: string,
   onFolder: (realPath: string) => void,
+  readText = (path: string, _status: BigIntStats): Promise<string> => readFile(path, "utf8"),
 ): Promise<readonly FolderEntry[]> {
   const visited = new Set<string>();
 
@@ -40,13 +46,16 @@ export async function readManifestFolder(
     }
   }
 
-  /** @param entry what the folder says of it, which is enough for all but links. */
   async function read(path: string, entry: Dirent): Promise<readonly FolderEntry[]> {
+    const isManifest = /\.(ya?ml|json)$/.test(path);
+    if (entry.isFile() && !isManifest) return [];
     try {
-      const target = entry.isFile() || entry.isDirectory() ? entry : await stat(path);
-      if (target.isDirectory()) return await readFolder(path);
-      if (!target.isFile() || !/\.(ya?ml|json)$/.test(path)) return [];
-      return [{ path, text: await readFile(path, "utf8") }];
+      if (entry.isDirectory()) return await readFolder(path);
+      // The target of a link may be a folder.
+      const status = await statusOf(path, { bigint: true });
+      if (status.isDirectory()) return await readFolder(path);
+      if (!status.isFile() || !isManifest) return [];
+      return [{ path, text: await readText(path, status) }];
     } catch (error) {
       return codeOf(error) === "ENOENT" ? [] : [{ path, error: describeError(error) }];
     }
