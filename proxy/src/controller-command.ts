@@ -3,6 +3,7 @@
  */
 import { systemClock } from "@gatewayproxy/runtime/clock";
 import { exitFailure, fail, readCommandLine } from "@gatewayproxy/runtime/command-line";
+import { boundHeapGrowth } from "@gatewayproxy/runtime/allocation";
 import { disableMaglev } from "@gatewayproxy/runtime/compilers";
 import { handleSignals, Readiness, surviveRejections } from "@gatewayproxy/runtime/lifecycle";
 import { describeListenError } from "@gatewayproxy/runtime/listen-error";
@@ -53,6 +54,7 @@ async function run(settings: ControllerSettings): Promise<void> {
     ...{ logs, clock: systemClock, random: Math.random, connection: new ClusterConnection(cluster.value) },
     ...{ namespace: settings.namespace, identity: settings.identity, defaults: proxyDefaults(settings) },
     onSynced() {
+      boundHeapGrowth();
       if (!readiness.isReady) {
         disableMaglev();
         log.info("ready");

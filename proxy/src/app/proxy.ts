@@ -3,6 +3,7 @@
  * shutdown. All parts are created and connected here.
  */
 import { fileURLToPath } from "node:url";
+import { boundHeapGrowth } from "@gatewayproxy/runtime/allocation";
 import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
 import { exportProblems } from "@gatewayproxy/runtime/export-problems";
 import { openMetricExport } from "@gatewayproxy/runtime/metric-export";
@@ -425,6 +426,7 @@ export class Proxy {
   }
 
   #onApplied(generation: number, validity: Validity): void {
+    boundHeapGrowth();
     this.#metrics.configServes(generation);
     if (validity === "valid") this.#metrics.configAccepted(this.#options.clock.nowMs());
     if (validity === "rejected") this.#metrics.configRejected();

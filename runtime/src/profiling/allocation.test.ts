@@ -56,3 +56,37 @@ test("buffers that are garbage at once do not cause full collections", () => {
   const after = Math.min(...Array.from({ length: 3 }, () => fullCollections(setting)));
   expect(after, `${before} without the setting`).toBeLessThan(before);
 });
+
+/**
+ * Keeps objects of some size, replaces each of them several times, and prints how many times the heap becomes as large
+ * as it is at first.
+ */
+const replacedObjects = (mebibytes: number): string => `
+  const { getHeapStatistics } = await import("node:v8");
+  const { setImmediate: nextTurn } = await import("node:timers/promises");
+  const make = () => Array.from({ length: 1_000 }, (_, i) => ({ i }));
+  const kept = Array.from({ length: ${mebibytes} * 32 }, make);
+  SETUP;
+  globalThis.gc();
+  const first = getHeapStatistics().used_heap_size;
+  let most = 0;
+  for (let round = 0; round < 5 * kept.length; round++) {
+    kept[round % kept.length] = make();
+    if (round % 32 !== 0) continue;
+    most = Math.max(most, getHeapStatistics().used_heap_size);
+    await nextTurn();
+  }
+  console.log(most / first);`;
+
+/** @param setup runs when the heap has its size */
+function growthOf(mebibytes: number, setup: string): number {
+  const script = replacedObjects(mebibytes).replace("SETUP", setup);
+  const args = ["--expose-gc", "--max-semi-space-size=4", "--input-type", "module", "--eval", script];
+  return Number(execFileSync(process.execPath, args, { cwd: import.meta.dirname, encoding: "utf8" }));
+}
+
+test("a large heap is collected when it has grown by half, and a small one later", () => {
+  const setting = `(await import("./allocation.ts")).boundHeapGrowth()`;
+  expect(growthOf(110, setting)).toBeLessThan(2.2);
+  expect(growthOf(16, setting)).toBeGreaterThan(2.5);
+});

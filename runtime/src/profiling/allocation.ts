@@ -1,13 +1,15 @@
+/** How V8 allocates memory, and when it collects garbage. Settings apply to all threads, at once. */
+import { getHeapStatistics, setFlagsFromString } from "node:v8";
+
 /**
- * Keeps V8 from allocating new objects in the old generation. V8 records which allocation sites create long-lived
+ * Makes all threads allocate new objects in the young generation. V8 records which allocation sites create long-lived
  * objects, and then allocates their objects in the old generation ("pretenuring"). After an idle time these records are
  * wrong: the young generation has shrunk, so at the first burst nearly everything in it is still in use. From then on
  * those sites fill the old generation with short-lived objects, which only a full collection frees. Collections get
  * longer and requests take more CPU, for minutes.
+ *
+ * Call it before threads are started and code is loaded.
  */
-import { setFlagsFromString } from "node:v8";
-
-/** Makes all threads allocate in the young generation. Call it before threads are started and code is loaded. */
 export function disablePretenuring(): void {
   setFlagsFromString("--no-allocation-site-pretenuring");
 }
@@ -20,4 +22,24 @@ export function disablePretenuring(): void {
  */
 export function countBuffersInHeapLimit(): void {
   setFlagsFromString("--external-memory-accounted-in-global-limit");
+}
+
+/** The size of a heap with thousands of routes, in bytes. */
+const largeHeapBytes = 96 * 1024 * 1024;
+/** With less, changes of a large configuration take more processor time for collections. */
+const growthPercent = 50;
+
+let isGrowthBounded = false;
+
+/**
+ * Makes V8 collect a whole heap when it has grown by half since the last collection, if the calling thread has a large
+ * one. By default, a heap grows up to four times, and keeps the garbage of the last changes until the next ones. The
+ * garbage of a small heap is that of requests, which cost more if it is collected sooner. Call it after each change of
+ * the configuration.
+ */
+export function boundHeapGrowth(): void {
+  const isLarge = getHeapStatistics().used_heap_size > largeHeapBytes;
+  if (isLarge === isGrowthBounded) return;
+  isGrowthBounded = isLarge;
+  setFlagsFromString(`--heap-growing-percent=${isLarge ? growthPercent : 0}`);
 }
