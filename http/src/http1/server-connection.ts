@@ -6,6 +6,7 @@ import type { Socket } from "node:net";
 import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 import { writeExclusive } from "../exclusive-bytes.ts";
 import type { BodyReceiver, IncomingBody, ServerExchangeEvents, SwitchedStream } from "../ports.ts";
+import type { RequestTurns, WaitingConnection } from "../request-turns.ts";
 import { type BodyDecoder, type BodySink, ChunkedDecoder, LengthDecoder } from "./body-decoder.ts";
 import { tokenCharacters } from "./characters.ts";
 import { HeadReader } from "./head-reader.ts";
@@ -35,6 +36,8 @@ export interface RejectedHead {
 
 /** Receives the requests of a connection. */
 export interface Http1Receiver {
+  /** As `WaitingConnection.client`; absent: that of all connections without one. */
+  readonly client?: string;
   /** Called for each request. Returns the receiver of its events; undefined after `Http1Exchange.reject`. */
   onRequest(exchange: Http1Exchange): ServerExchangeEvents | undefined;
   /** Called for a head that is not a request, after its response. It is the last of the connection. */
@@ -48,6 +51,8 @@ export interface Http1Receiver {
 /** The server of a connection. */
 export interface Http1ConnectionOwner {
   readonly limits: Http1Limits;
+  /** Bounds the requests that begin in a turn of the event loop; undefined: no bound. */
+  readonly turns: RequestTurns | undefined;
   /** Whether responses ask clients to close their connections. */
   readonly isLeaving: boolean;
   /** Whether connections without a request are closed. */
@@ -83,7 +88,8 @@ const lf = 0x0a;
 type ConnectionState = "open" | "ending" | "lingering" | "switched" | "closed";
 
 /** A connection with its requests. `start` starts to read. */
-export class Http1ServerConnection implements ExchangeConnection, IncomingBody, BodySink {
+export class Http1ServerConnection implements ExchangeConnection, IncomingBody, BodySink, WaitingConnection {
+  readonly client: string;
   readonly #socket: Socket;
   readonly #receiver: Http1Receiver;
   readonly #owner: Http1ConnectionOwner;
@@ -103,8 +109,10 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
   #isPumpScheduled = false;
   /** Sweeps since the last progress of the client. */
   #sweeps = 0;
+  #isWaiting = false;
 
   constructor(socket: Socket, receiver: Http1Receiver, owner: Http1ConnectionOwner) {
+    this.client = receiver.client ?? "";
     this.#socket = socket;
     this.#receiver = receiver;
     this.#owner = owner;
@@ -133,8 +141,19 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     return this.#decoder instanceof ChunkedDecoder && this.#decoder.isInTrailers;
   }
 
-  /** Closes the connection if no request is in progress. */
+  /** Whether a request waits to begin, until `takeTurn`. */
+  get isWaiting(): boolean {
+    return this.#isWaiting;
+  }
+
+  takeTurn(): void {
+    this.#isWaiting = false;
+    this.#pump();
+  }
+
+  /** Closes the connection if no request is in progress, and none waits. */
   closeIfIdle(): void {
+    if (this.#isWaiting) return;
     if (this.#exchange === undefined && this.#state === "open") this.#socket.destroySoon();
   }
 
@@ -145,7 +164,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
 
   /** Closes the connection after a timeout. Called every `sweepMs`. */
   sweep(): void {
-    this.#sweeps++;
+    this.#sweeps = this.#isWaiting ? 0 : this.#sweeps + 1;
     if (this.#state === "lingering") {
       if (this.#sweeps > lingerSweeps) this.#socket.destroy();
     } else if (this.#state === "ending" && this.#exchange === undefined) {
@@ -310,6 +329,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     const wasSwitched = this.#state === "switched";
     this.#state = "closed";
     if (!wasSwitched) this.#owner.onEnd(this);
+    if (this.#isWaiting) this.#owner.turns?.leave(this);
     this.#guard(() => {
       this.#takeBody()?.onAborted();
       this.#exchange?.close(wasSwitched && !hadError);
@@ -383,7 +403,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
         if (this.#decoder !== undefined) {
           if (this.#bodyReceiver === undefined || this.#isPaused) break;
           at = this.#decode(this.#decoder, bytes, at);
-        } else if (this.#exchange === undefined) {
+        } else if (this.#exchange === undefined && this.#mayBegin()) {
           at = this.#readHead(bytes, at);
         } else {
           break;
@@ -394,6 +414,15 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
       this.#fail(error);
     }
     this.#isProcessing = false;
+  }
+
+  /** Whether a head may be read. Otherwise its bytes wait, until `takeTurn`. */
+  #mayBegin(): boolean {
+    const { turns } = this.#owner;
+    if (turns === undefined || turns.mayBegin()) return true;
+    this.#isWaiting = true;
+    turns.wait(this);
+    return false;
   }
 
   #keepRest(rest: Buffer): void {

@@ -1,6 +1,7 @@
 /** Serves the HTTP/1 connections of one listener, with their timeouts, and closes them. */
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { RequestTurns } from "../request-turns.ts";
 import {
   type Http1ConnectionOwner,
   type Http1Limits,
@@ -13,6 +14,8 @@ import {
 export interface Http1ServerOptions {
   readonly limits: Http1Limits;
   readonly clock: Clock;
+  /** Bounds the requests that begin in a turn of the event loop; absent: no bound. */
+  readonly turns?: RequestTurns;
 }
 
 /**
@@ -21,6 +24,7 @@ export interface Http1ServerOptions {
  */
 export class Http1Server implements Http1ConnectionOwner {
   readonly limits: Http1Limits;
+  readonly turns: RequestTurns | undefined;
   readonly #clock: Clock;
   readonly #connections = new Set<Http1ServerConnection>();
   readonly #sweeps: Timer;
@@ -29,8 +33,9 @@ export class Http1Server implements Http1ConnectionOwner {
   isLeaving = false;
   isClosing = false;
 
-  constructor({ limits, clock }: Http1ServerOptions) {
+  constructor({ limits, clock, turns }: Http1ServerOptions) {
     this.limits = limits;
+    this.turns = turns;
     this.#clock = clock;
     this.#sweeps = clock.every(sweepMs, () => this.#sweep());
   }

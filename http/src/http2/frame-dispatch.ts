@@ -40,6 +40,8 @@ export interface FrameDispatchOptions {
   readonly idleFrames: FloodLimit;
   /** The maximum size of a header block that spans several frames. */
   readonly maxBlockBytes: number;
+  /** As for `FrameReader`. */
+  readonly mayBegin?: (() => boolean) | undefined;
 }
 
 const pingBytes = 8;
@@ -57,12 +59,17 @@ export class FrameDispatch {
     this.#blocks = new HeaderBlockAssembler(options.maxBlockBytes, options.streams);
     this.#reader = new FrameReader((type, flags, id, buffer, start, end) => {
       if (!this.#isStopped) this.#dispatch(type, flags, id, buffer, start, end);
-    });
+    }, options.mayBegin);
   }
 
-  /** Bytes of an incomplete frame and of an incomplete header block. */
+  /** Bytes of an incomplete frame, of a read that waits for `readHeld`, and of an incomplete header block. */
   get heldBytes(): number {
     return this.#reader.heldBytes + this.#blocks.heldBytes;
+  }
+
+  /** Whether frames wait for `readHeld`. */
+  get isHeld(): boolean {
+    return this.#reader.isHeld && !this.#isStopped;
   }
 
   /**
@@ -77,6 +84,11 @@ export class FrameDispatch {
   /** Processes received bytes. Throws `ConnectionError` for a violation of the protocol. */
   read(chunk: Buffer): void {
     if (!this.#isStopped) this.#reader.read(chunk);
+  }
+
+  /** As `read`, with the frames that wait since `mayBegin` has returned false. */
+  readHeld(): void {
+    if (!this.#isStopped) this.#reader.readHeld();
   }
 
   /** Ignores all further frames, also those of the chunk that is being read. */

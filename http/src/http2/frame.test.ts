@@ -23,6 +23,37 @@ describe("FrameReader", () => {
     }
   });
 
+  test("keeps what follows a message that may not begin, for any chunks", () => {
+    const frames = [
+      rawFrame(0, 1, 1, "abc"),
+      rawFrame(1, 4, 3, "de"),
+      rawFrame(0, 0, 3, "f"),
+      rawFrame(9, 4, 5, "ghi"),
+    ];
+    const bytes = Buffer.concat(frames);
+    for (let cut = 0; cut <= bytes.length; cut++) {
+      for (let second = cut; second <= bytes.length; second++) {
+        const ids: number[] = [];
+        let permitted = 0;
+        const reader = new FrameReader(
+          (_type, _flags, id) => ids.push(id),
+          () => permitted-- > 0,
+        );
+        for (const part of [bytes.subarray(0, cut), bytes.subarray(cut, second), bytes.subarray(second)]) {
+          reader.read(part);
+        }
+        const seen: unknown[] = [[...ids], reader.isHeld];
+        for (let times = 0; times < 2; times++) {
+          permitted = 1;
+          reader.readHeld();
+          seen.push([...ids], reader.isHeld);
+        }
+        expect(seen).toEqual([[1], true, [1, 3, 3], true, [1, 3, 3, 5], false]);
+        expect(reader.heldBytes).toBe(0);
+      }
+    }
+  });
+
   test("ignores the reserved bit of the stream identifier", () => {
     const frame = rawFrame(0, 0, 1);
     frame[5] = 0x80;

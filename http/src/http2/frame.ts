@@ -98,15 +98,29 @@ export type FrameSink = (
 /** Splits a byte stream into frames, independent of the boundaries of its chunks. */
 export class FrameReader {
   readonly #sink: FrameSink;
+  readonly #mayBegin: (() => boolean) | undefined;
   #rest: Buffer | undefined;
+  /** From `#heldAt`, frames that wait for `readHeld`. */
+  #held: Buffer | undefined;
+  #heldAt = 0;
 
-  constructor(sink: FrameSink) {
+  /**
+   * @param mayBegin whether the message may begin whose header block is complete. Otherwise its frame waits, with all
+   *   that follows, until `readHeld`. Absent: always.
+   */
+  constructor(sink: FrameSink, mayBegin?: () => boolean) {
     this.#sink = sink;
+    this.#mayBegin = mayBegin;
   }
 
-  /** Bytes of an incomplete frame that are kept until the rest is received. */
+  /** Bytes of an incomplete frame that are kept until the rest is received, and of a read that waits. */
   get heldBytes(): number {
-    return this.#rest?.length ?? 0;
+    return (this.#rest?.length ?? 0) + (this.#held?.length ?? 0);
+  }
+
+  /** Whether frames wait for `readHeld`. */
+  get isHeld(): boolean {
+    return this.#held !== undefined;
   }
 
   /** The type of an incomplete frame; undefined if there is none, or its type has not been received. */
@@ -119,6 +133,10 @@ export class FrameReader {
    * `ConnectionError` for a frame that is too long, and what the sink throws.
    */
   read(chunk: Buffer): void {
+    if (this.#held !== undefined) {
+      this.#hold(Buffer.concat([this.#held.subarray(this.#heldAt), chunk]), 0);
+      return;
+    }
     const rest = this.#rest;
     if (rest === undefined) {
       this.#readFrom(chunk, 0);
@@ -131,9 +149,23 @@ export class FrameReader {
     if (missing >= chunk.length) {
       this.#readFrom(Buffer.concat([rest, chunk]), 0);
     } else {
-      this.#readFrom(Buffer.concat([rest, chunk.subarray(0, missing)]), 0);
-      this.#readFrom(chunk, missing);
+      const spanning = Buffer.concat([rest, chunk.subarray(0, missing)]);
+      this.#readFrom(spanning, 0);
+      if (this.isHeld) this.#hold(Buffer.concat([spanning, chunk.subarray(missing)]), 0);
+      else this.#readFrom(chunk, missing);
     }
+  }
+
+  /** As `read`, with the frames that wait. */
+  readHeld(): void {
+    const held = this.#held;
+    this.#held = undefined;
+    if (held !== undefined) this.#readFrom(held, this.#heldAt);
+  }
+
+  #hold(buffer: Buffer, at: number): void {
+    this.#held = buffer;
+    this.#heldAt = at;
   }
 
   #readFrom(buffer: Buffer, start: number): void {
@@ -141,6 +173,10 @@ export class FrameReader {
     while (buffer.length - position >= frameHeaderBytes) {
       const end = position + frameBytes(buffer, position);
       if (end > buffer.length) break;
+      if (this.#mayBegin !== undefined && endsBlock(buffer, position) && !this.#mayBegin()) {
+        this.#hold(buffer, position);
+        return;
+      }
       const streamId = buffer.readUInt32BE(position + 5) & 0x7fff_ffff;
       const payload = position + frameHeaderBytes;
       this.#sink(buffer[position + 3] ?? 0, buffer[position + 4] ?? 0, streamId, buffer, payload, end);
@@ -149,6 +185,12 @@ export class FrameReader {
     // A copy, since a reference would keep the whole chunk, which is much longer.
     if (position < buffer.length) this.#rest = Buffer.from(buffer.subarray(position));
   }
+}
+
+function endsBlock(buffer: Buffer, start: number): boolean {
+  const type = buffer[start + 3];
+  if (type !== FrameType.Headers && type !== FrameType.Continuation) return false;
+  return ((buffer[start + 4] ?? 0) & Flag.EndHeaders) !== 0;
 }
 
 /** Returns the size of a frame with its header. Throws `ConnectionError` if it is too long. */

@@ -54,6 +54,7 @@ import { defaultStreams, type StreamServices, type StreamSettings } from "../str
 import type { StreamObserver, StreamRecord } from "../telemetry/stream-record.ts";
 import type { LocalDenial } from "../policy/ratelimit/denial.ts";
 import type { Timer } from "@gatewayproxy/runtime/clock";
+import { RequestTurns } from "@gatewayproxy/http/request-turns";
 import { BindServer } from "../listen/bind-server.ts";
 import { ConnectionLog } from "../listen/connection-log.ts";
 import {
@@ -231,6 +232,7 @@ export class DataPlane {
   readonly #upgradeProtocols: UpgradeProtocols;
   readonly #bodies: BodyBudget;
   readonly #clients: ClientConnections;
+  readonly #turns: RequestTurns;
   readonly #streamServices: StreamServices;
   readonly #udp: UdpBinds;
   /** Undefined until a bind has relayed connections or sessions. */
@@ -253,6 +255,7 @@ export class DataPlane {
     const requests = (): Iterable<Exchange> => this.#exchanges();
     const { clientMemory: memory = clientMemoryOf(defaultClientBytes), ipv6PrefixLength = defaultIpv6PrefixLength } =
       options;
+    this.#turns = new RequestTurns(clock);
     this.#clients = new ClientConnections({
       ...{ clock, memory, ipv6PrefixLength, requests },
       onShed: (reason, client) => options.observer.connectionShed(reason, client),
@@ -470,6 +473,7 @@ export class DataPlane {
       onRequest: (downstream: Downstream) => serveRequest(open, downstream),
       onRejected: (request: RejectedRequest) => recordRejected(open.services, request),
       clients: this.#clients,
+      turns: this.#turns,
       onFault: (error: unknown) => this.#options.faulted(error, "connection"),
       onConnectionOpened: () => observer.connectionOpened(name),
       onConnectionClosed: () => observer.connectionClosed(name),

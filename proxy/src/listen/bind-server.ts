@@ -21,6 +21,7 @@ import type { RequestHead as Http2RequestHead } from "@gatewayproxy/http/http2/s
 import type { Http2Exchange } from "@gatewayproxy/http/http2/server/server-exchange";
 import { defaultHttp2Limits, type Http2Limits } from "@gatewayproxy/http/http2/server/server-limits";
 import type { FieldList } from "@gatewayproxy/http/ports";
+import type { RequestTurns } from "@gatewayproxy/http/request-turns";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { UpgradeProtocols } from "./upgrade-protocol.ts";
 import {
@@ -62,6 +63,8 @@ export interface BindOptions extends RequestReceiver {
   readonly rules: RequestRules;
   /** Counts the memory of the connections, and closes some beyond its bounds. */
   readonly clients: ClientConnections;
+  /** Bounds the requests that begin in a turn of the event loop, of all binds. */
+  readonly turns: RequestTurns;
   /** Logs connections, at debug. */
   readonly connectionLog: ConnectionLog;
   /** Called for an internal error that has ended a connection, or a request before it began. */
@@ -152,11 +155,11 @@ export class BindServer {
   #streamTls: TlsTermination | undefined;
 
   private constructor(options: BindOptions) {
-    const { onRequest, onRejected, rules, upgradeProtocols, clock, clients } = options;
+    const { onRequest, onRejected, rules, upgradeProtocols, clock, clients, turns } = options;
     const onParsed = (): void => clients.countRequest();
     this.#options = options;
-    this.#http1 = new Http1Server({ limits: http1Limits, clock });
-    this.#http2 = new Http2Server({ limits: http2Limits, clock });
+    this.#http1 = new Http1Server({ limits: http1Limits, clock, turns });
+    this.#http2 = new Http2Server({ limits: http2Limits, clock, turns });
     this.#requests = { onRequest, onRejected, onParsed, rules, upgradeProtocols };
     // After a switch of protocols, each side may end before the other.
     const socketOptions = {
@@ -425,6 +428,7 @@ export class BindServer {
     // `Http1ServerConnection` closes the connection of a client that ends its side, except after a switch of protocols.
     socket.allowHalfOpen = true;
     const receiver = {
+      client: client.holder.client,
       onRequest: (exchange: Http1Exchange) => beginHttp1(this.#requests, connection, exchange),
       onRejected: (head: RejectedHead) => reportRejected(this.#requests, connection, head),
       onHolding: () => this.#options.clients.watch(client),
@@ -436,6 +440,7 @@ export class BindServer {
   #serveHttp2(client: ClientConnection, socket: Socket, connection: Connection): void {
     const { clients, clock, onFault } = this.#options;
     const served = this.#http2.serve<Http2Head>(socket, {
+      client: client.holder.client,
       readHead: (head: Http2RequestHead) => readHttp2(this.#requests, connection, head),
       onRequest: (exchange: Http2Exchange, head: Http2Head) => {
         if (!connection.ended.isTooGreedy(clock.monotonicMs())) {

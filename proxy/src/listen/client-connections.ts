@@ -175,6 +175,11 @@ export class ClientConnection {
     return this.#stream;
   }
 
+  /** Whether a request has been received and waits to begin. */
+  get isWaiting(): boolean {
+    return this.#http1?.isWaiting ?? this.#http2?.isWaiting ?? false;
+  }
+
   /** Undefined until the protocol is known. */
   get connection(): Connection | undefined {
     return this.#connection;
@@ -554,8 +559,8 @@ interface HeldPart {
 }
 
 /** @param busy the connections with a request in progress. */
-function isBusy({ connection, stream }: ClientConnection, busy: ReadonlySet<Connection>): boolean {
-  return stream !== undefined || (connection !== undefined && busy.has(connection));
+function isBusy({ connection, stream, isWaiting }: ClientConnection, busy: ReadonlySet<Connection>): boolean {
+  return isWaiting || stream !== undefined || (connection !== undefined && busy.has(connection));
 }
 
 /** A named function for `process.nextTick`, so that a call allocates no closure. */

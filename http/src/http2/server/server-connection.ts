@@ -10,6 +10,7 @@
 import type { Socket } from "node:net";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { FloodLimit } from "../flood-limit.ts";
+import type { RequestTurns, WaitingConnection } from "../../request-turns.ts";
 import { ConnectionError, defaultWindowBytes, ErrorCode, maxWindowBytes, Setting } from "../frame.ts";
 import { type ControlFrames, FrameDispatch } from "../frame-dispatch.ts";
 import { FrameWriter } from "../frame-writer.ts";
@@ -43,6 +44,10 @@ export interface ConnectionOptions<Head> {
   readonly http1Text?: string;
   /** Times the preface, pings and floods of frames. */
   readonly clock: Clock;
+  /** Bounds the requests that begin in a turn of the event loop; absent: no bound. */
+  readonly turns?: RequestTurns | undefined;
+  /** As `WaitingConnection.client`; absent: that of all connections without one. */
+  readonly client?: string | undefined;
   /** Called after a read of the socket while `heldBytes` is not 0. */
   readonly onHolding?: () => void;
   /** Called once, when the socket is closed. */
@@ -78,7 +83,8 @@ const keepalivePing = Buffer.from("are u on", "latin1");
 const drainPing = Buffer.from("draining", "latin1");
 
 /** One connection of a client. `drain` ends it in order, `destroy` at once. */
-export class ServerConnection<Head> implements ChargedConnection {
+export class ServerConnection<Head> implements ChargedConnection, WaitingConnection {
+  readonly client: string;
   readonly #options: ConnectionOptions<Head>;
   readonly #writer: FrameWriter;
   readonly #frames: FrameDispatch;
@@ -96,8 +102,9 @@ export class ServerConnection<Head> implements ChargedConnection {
 
   /** Takes ownership of the socket. */
   constructor(options: ConnectionOptions<Head>) {
-    const { socket, handler, limits, clock } = options;
+    const { socket, handler, limits, clock, turns } = options;
     this.#options = options;
+    this.client = options.client ?? "";
     this.#preface = new PrefaceReader(options.http1Text ?? grpcOnly);
     this.#idleSinceMs = clock.monotonicMs();
     const { defer = afterJobs } = options;
@@ -128,25 +135,33 @@ export class ServerConnection<Head> implements ChargedConnection {
       idleFrames,
       // A larger list can still be rejected with a response.
       maxBlockBytes: 2 * limits.maxHeaderListBytes,
+      mayBegin: turns === undefined ? undefined : () => turns.mayBegin(),
     });
     this.#liveness = new Liveness(limits, clock.monotonicMs());
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
     socket.on("drain", () => {
       this.#updateMemory();
-      socket.resume();
+      if (!this.isWaiting) socket.resume();
     });
     socket.on("error", () => socket.destroy());
     socket.on("close", () => this.#closed());
   }
 
-  /** Bytes of an incomplete frame, of an incomplete header block, and of undelivered bodies. */
+  /** Bytes of an incomplete frame, of an incomplete header block, of undelivered bodies, and of requests that wait. */
   get heldBytes(): number {
-    return this.#frames.heldBytes + this.#streams.heldBytes;
+    const waitingBytes = this.isWaiting ? this.#options.socket.readableLength : 0;
+    return this.#frames.heldBytes + this.#streams.heldBytes + waitingBytes;
+  }
+
+  /** Whether a request waits to begin, until `takeTurn`. */
+  get isWaiting(): boolean {
+    return this.#frames.isHeld;
   }
 
   /** The number of the header block that has begun and not ended; undefined if there is none. */
   get openBlock(): number | undefined {
-    return this.#frames.openBlock;
+    // Its end may be among what waits.
+    return this.isWaiting ? undefined : this.#frames.openBlock;
   }
 
   /** Checks for a silent peer. To be called about once a second. */
@@ -159,6 +174,7 @@ export class ServerConnection<Head> implements ChargedConnection {
       return;
     }
     this.#checkIdle(nowMs);
+    if (this.isWaiting) this.#liveness.sawInput = true;
     switch (this.#liveness.check(nowMs, this.#preface === undefined)) {
       case "ping":
         this.#writer.ping(keepalivePing, 0, false);
@@ -258,21 +274,34 @@ export class ServerConnection<Head> implements ChargedConnection {
       return;
     }
     this.#liveness.sawInput = true;
+    this.#parse(chunk);
+  }
+
+  takeTurn(): void {
+    const { socket } = this.#options;
+    if (this.#phase === "failed") return;
+    this.#parse(undefined);
+    if (!this.isWaiting && !socket.writableNeedDrain) socket.resume();
+  }
+
+  /** @param chunk undefined for the frames that wait. */
+  #parse(chunk: Buffer | undefined): void {
     this.#writer.cork();
     try {
-      this.#read(chunk);
+      if (chunk === undefined) this.#frames.readHeld();
+      else this.#read(chunk);
       this.#boundWaiting();
     } catch (error) {
       this.#fail(error);
     }
     this.#writer.uncork();
     this.#updateMemory();
-    const { socket, onHolding } = this.#options;
+    const { socket, onHolding, turns } = this.#options;
     if (onHolding !== undefined && this.heldBytes > 0) onHolding();
-    if (socket.writableNeedDrain) {
-      // Stops reading requests of a peer that does not read its responses.
-      socket.pause();
-    }
+    const { isWaiting } = this;
+    if (isWaiting) turns?.wait(this);
+    // Stops reading requests of a peer that does not read its responses, and what follows one that waits.
+    if (isWaiting || socket.writableNeedDrain) socket.pause();
   }
 
   #read(chunk: Buffer): void {
@@ -328,6 +357,7 @@ export class ServerConnection<Head> implements ChargedConnection {
   #stop(): void {
     this.#phase = "failed";
     this.#frames.stop();
+    this.#options.turns?.leave(this);
   }
 
   #closed(): void {

@@ -2,6 +2,7 @@
 import type { Socket } from "node:net";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { FieldList, ServerExchangeEvents } from "../../ports.ts";
+import type { RequestTurns } from "../../request-turns.ts";
 import { ConnectionError } from "../frame.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { RequestHandler } from "./request-streams.ts";
@@ -12,6 +13,8 @@ import type { ServerStream, StreamReceiver } from "./server-stream.ts";
 
 /** Receives the requests of a connection. */
 export interface Http2Receiver<Head> {
+  /** As `WaitingConnection.client`; absent: that of all connections without one. */
+  readonly client?: string;
   /** Extracts the needed data from a head. It must be pure, because it is called once for equal heads. */
   readHead(head: RequestHead): Head;
   /** Called for each request. Returns the receiver of its events; undefined after `Http2Exchange.reject`. */
@@ -28,6 +31,8 @@ export interface Http2Receiver<Head> {
 export interface Http2ServerOptions {
   readonly limits: Http2Limits;
   readonly clock: Clock;
+  /** Bounds the requests that begin in a turn of the event loop; absent: no bound. */
+  readonly turns?: RequestTurns;
 }
 
 /** Interval of `ServerConnection.check`. Timeouts are up to one interval longer. */
@@ -50,12 +55,14 @@ export class Http2Server {
 
   /** Serves the requests of a socket. Nothing else may read it from then on. */
   serve<Head>(socket: Socket, receiver: Http2Receiver<Head>): Http2ServerConnection {
-    const { limits, clock } = this.#options;
+    const { limits, clock, turns } = this.#options;
     const connection: Http2ServerConnection = new ServerConnection({
       socket,
       isTls: "encrypted" in socket,
       clock,
       limits,
+      turns,
+      client: receiver.client,
       handler: new ExchangeHandler(receiver, clock),
       // Flushes after all events that the event loop had ready, so that responses that arrive together are sent in one
       // write.
@@ -106,7 +113,7 @@ export class Http2Server {
 /** A connection of an `Http2Server`. */
 export type Http2ServerConnection = Pick<
   ServerConnection<unknown>,
-  "check" | "drain" | "heldBytes" | "leave" | "openBlock" | "closeForFlood"
+  "check" | "drain" | "heldBytes" | "isWaiting" | "leave" | "openBlock" | "closeForFlood"
 >;
 
 interface ReadHead<Head> {

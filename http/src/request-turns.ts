@@ -1,0 +1,123 @@
+/**
+ * Bounds the requests that begin in one turn of the event loop. A client can send thousands at once, over many
+ * connections, and each may cost a millisecond, such as for the patterns of its routes. What other clients send would
+ * wait for all of them, in every turn.
+ *
+ * When a turn has begun requests for some time, a connection that receives a further one stops to parse, and its socket
+ * is not read. What it has received stays bytes until its turn: at most a read of its socket. Clients take turns, and
+ * the connections of a client among themselves, so that one with many requests does not delay the few of another one.
+ */
+import type { Clock } from "@gatewayproxy/runtime/clock";
+
+/** A connection whose next request has not begun. */
+export interface WaitingConnection {
+  /** Whose connection it is: an address, or a network. */
+  readonly client: string;
+  /** Parses on as long as requests may begin. A connection that has received further ones waits again. */
+  takeTurn(): void;
+}
+
+/**
+ * Requests begin at once for this time, and for twice of it in a turn that begins within the time of the one before.
+ * Those of some hundreds of busy connections need no more.
+ */
+const atOnceMs = 25;
+/** The time of a turn in which connections that wait begin requests. libuv accepts one connection in each turn. */
+const turnMs = 1;
+
+interface Turn {
+  readonly client: string;
+  readonly endMs: number;
+  hasBegun: boolean;
+}
+
+/** The connections of a thread that wait for their turn. A thread has one. */
+export class RequestTurns {
+  readonly #clock: Clock;
+  /** By client, in the order of their turns. No set is empty. */
+  readonly #waiting = new Map<string, Set<WaitingConnection>>();
+  /** When the time began in which requests begin at once. */
+  #sinceMs = Number.NEGATIVE_INFINITY;
+  /** Whether it began in this turn of the event loop. Only such times have an end, so that most turns need no call. */
+  #isThisTurn = false;
+  /** Undefined unless a connection has its turn. */
+  #turn: Turn | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Whether a request may begin now. Called once for each, or for bytes that can complete its head. */
+  mayBegin(): boolean {
+    if (this.#turn !== undefined) return this.#mayBeginIn(this.#turn);
+    if (this.#waiting.size > 0) return false;
+    const nowMs = this.#clock.monotonicMs();
+    if (nowMs - this.#sinceMs < atOnceMs) return true;
+    if (this.#isThisTurn) return false;
+    this.#start(nowMs);
+    return true;
+  }
+
+  /** Calls `takeTurn` in a later turn. Has no effect for a connection that waits. */
+  wait(connection: WaitingConnection): void {
+    const own = this.#waiting.get(connection.client);
+    if (own === undefined) this.#waiting.set(connection.client, new Set([connection]));
+    else own.add(connection);
+  }
+
+  /** Called when a connection has ended. */
+  leave(connection: WaitingConnection): void {
+    const own = this.#waiting.get(connection.client);
+    if (own?.delete(connection) === true && own.size === 0) this.#waiting.delete(connection.client);
+  }
+
+  /**
+   * Whether a request may begin in a turn. The responses of a connection are written together, so that it begins
+   * further ones while they delay no other client.
+   */
+  #mayBeginIn(turn: Turn): boolean {
+    const isFirst = !turn.hasBegun;
+    turn.hasBegun = true;
+    if (isFirst) return true;
+    const isAlone = this.#waiting.size === 0 || (this.#waiting.size === 1 && this.#waiting.has(turn.client));
+    return isAlone && this.#clock.monotonicMs() < turn.endMs;
+  }
+
+  #start(nowMs: number): void {
+    this.#sinceMs = nowMs;
+    this.#isThisTurn = true;
+    setImmediate(this.#next);
+  }
+
+  readonly #next = (): void => {
+    this.#isThisTurn = false;
+    if (this.#waiting.size === 0) return;
+    const startMs = this.#clock.monotonicMs();
+    const endMs = startMs + turnMs;
+    this.#start(startMs);
+    do this.#giveOne(endMs);
+    while (this.#waiting.size > 0 && this.#clock.monotonicMs() < endMs);
+  };
+
+  #give(turn: Turn, connection: WaitingConnection): void {
+    this.#turn = turn;
+    try {
+      connection.takeTurn();
+    } finally {
+      this.#turn = undefined;
+    }
+  }
+
+  /** The next turn of the client comes after those of the others. */
+  #giveOne(endMs: number): void {
+    for (const [client, own] of this.#waiting) {
+      for (const connection of own) {
+        own.delete(connection);
+        this.#waiting.delete(client);
+        if (own.size > 0) this.#waiting.set(client, own);
+        this.#give({ client, endMs, hasBegun: false }, connection);
+        return;
+      }
+    }
+  }
+}
