@@ -1,5 +1,5 @@
 /**
- * Bounds the requests that begin in one turn of the event loop. A client can send thousands at once, over many
+ * Bounds the requests that begin in one turn of the event loop, or end. A client can send thousands at once, over many
  * connections, and each may cost a millisecond, such as for the patterns of its routes. What other clients send would
  * wait for all of them, in every turn.
  *
@@ -9,7 +9,7 @@
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 
-/** A connection whose next request has not begun. */
+/** A connection whose next request has not begun, or whose next part of a body has not been read. */
 export interface WaitingConnection {
   /** Whose connection it is: an address, or a network. */
   readonly client: string;
@@ -47,7 +47,10 @@ export class RequestTurns {
     this.#clock = clock;
   }
 
-  /** Whether a request may begin now. Called once for each, or for bytes that can complete its head. */
+  /**
+   * Whether a request may begin now. Called once for each, for bytes that can complete its head, and for short parts of
+   * bodies: the end of a body, or its first byte, can cause as much work as a head.
+   */
   mayBegin(): boolean {
     if (this.#turn !== undefined) return this.#mayBeginIn(this.#turn);
     if (this.#waiting.size > 0) return false;

@@ -1,4 +1,5 @@
 /** A client that sends many costly requests at once does not delay those of others until all of them have begun. */
+import { setImmediate as turn } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { gatewayManifest, manifests, policyManifest, routeManifest, startGateway } from "../support/gateway.ts";
 import { openFrom, type ProxiedClient } from "../support/proxied-client.ts";
@@ -7,7 +8,7 @@ import { clientPreface, endHeaders, endStream, frame, frameType, rootRequest } f
 const requests = 40;
 const many = "10.0.0.1";
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-const settings = frame(frameType.settings, 0, 0);
+const preface = Buffer.concat([Buffer.from(clientPreface), frame(frameType.settings, 0, 0)]);
 
 /**
  * A gateway with a route whose requests are denied, each of which takes 20 ms of the clock of the worker.
@@ -21,7 +22,7 @@ async function startCostly(onFirst: () => void, clientMemory?: { connectionBytes
     manifests(
       gatewayManifest(),
       routeManifest("r", ["{ filters: [{ type: RequestRedirect, requestRedirect: { hostname: b } }] }"]),
-      policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 1, unit: Hours }"]),
+      policyManifest("p", "kind: HTTPRoute, name: r", ["{ requests: 1, unit: Hours, key: llm.requestModel }"]),
     ),
     {
       expectsProxyHeader: true,
@@ -43,23 +44,38 @@ async function startCostly(onFirst: () => void, clientMemory?: { connectionBytes
   return { gateway, begun, open, connections: () => connections };
 }
 
-const heads = (flags: number): Buffer =>
-  Buffer.concat(Array.from({ length: requests }, (_, at) => frame(frameType.headers, flags, 2 * at + 1, rootRequest)));
+const each = (frameOf: (stream: number) => Buffer): readonly Buffer[] =>
+  Array.from({ length: requests }, (_, at) => frameOf(2 * at + 1));
+const heads = Buffer.concat(each((stream) => frame(frameType.headers, endHeaders | endStream, stream, rootRequest)));
+/** `POST /` */
+const postRequest = Buffer.concat([Buffer.of(0x83), rootRequest.subarray(1)]);
 
 /** Connections of one client, which begin their requests with the last part. */
 const attacks = [
-  { name: "streams of a connection", clients: 1, first: [settings], last: heads(endHeaders | endStream) },
+  { name: "streams of a connection", clients: 1, first: [preface], last: heads },
   {
     name: "header blocks whose last frames come together",
     clients: requests,
-    first: [settings, frame(frameType.headers, endStream, 1, rootRequest)],
+    first: [preface, frame(frameType.headers, endStream, 1, rootRequest)],
     last: frame(frameType.continuation, endHeaders, 1),
   },
   {
     name: "connections of HTTP/1",
     clients: requests,
-    first: undefined,
+    first: [Buffer.from("GET /")],
     last: Buffer.from(" HTTP/1.1\r\nHost: a\r\n\r\n"),
+  },
+  {
+    name: "bodies over HTTP/2",
+    clients: 1,
+    first: [preface, ...each((stream) => frame(frameType.headers, endHeaders, stream, postRequest))],
+    last: Buffer.concat(each((stream) => frame(frameType.data, endStream, stream, Buffer.from("{}")))),
+  },
+  {
+    name: "bodies over HTTP/1",
+    clients: requests,
+    first: [Buffer.from("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{")],
+    last: Buffer.from("}"),
   },
 ];
 
@@ -68,11 +84,13 @@ test.each(attacks)("a request of another client begins after a few of many $name
   const { begun, open, connections } = await startCostly(() => other?.socket.write(get));
   other = open("10.0.0.2");
   const opened = Array.from({ length: clients }, () => {
-    const client = open(many, first === undefined ? "GET /" : clientPreface);
-    if (first !== undefined) client.socket.write(Buffer.concat(first));
+    const client = open(many);
+    client.socket.write(Buffer.concat(first));
     return client;
   });
   await expect.poll(connections).toBe(2 + clients);
+  // Until the first parts have been read.
+  for (let turns = 0; turns < 10; turns++) await turn();
   for (const { socket } of opened) socket.write(last);
   await expect.poll(other.text).toContain(" 429 ");
   await expect.poll(() => begun.length).toBe(requests + 1);
@@ -82,8 +100,8 @@ test.each(attacks)("a request of another client begins after a few of many $name
 test("those of a client that leaves before their turn do not begin", async () => {
   let client: ProxiedClient | undefined;
   const { begun, open, connections } = await startCostly(() => client?.socket.destroy());
-  client = open(many, clientPreface);
-  client.socket.write(Buffer.concat([settings, heads(endHeaders | endStream)]));
+  client = open(many);
+  client.socket.write(Buffer.concat([preface, heads]));
   await expect.poll(() => begun.length).toBeGreaterThan(0);
   await expect.poll(connections).toBe(1);
   const count = begun.length;
@@ -102,7 +120,7 @@ test("those that wait count in the memory of clients", async () => {
   const streams = Array.from({ length: requests }, (_, at) =>
     frame(frameType.headers, endHeaders | endStream, 2 * at + 1, head),
   );
-  const clients = Array.from({ length: 4 }, () => open(many, clientPreface));
-  for (const { socket } of clients) socket.write(Buffer.concat([settings, ...streams]));
+  const clients = Array.from({ length: 4 }, () => open(many));
+  for (const { socket } of clients) socket.write(Buffer.concat([preface, ...streams]));
   await expect.poll(() => gateway.shed).toContainEqual({ reason: "head", client: many });
 });

@@ -74,6 +74,8 @@ const lingerSweeps = 10_000 / sweepMs;
 
 /** Unparsed bytes at which the socket is paused: as many as a head may have. */
 const maxUnreadBytes = 64 * 1024;
+/** A longer part of a body causes hardly more work than to pass it on. */
+const shortBodyBytes = 16 * 1024;
 const cr = 0x0d;
 const lf = 0x0a;
 
@@ -141,7 +143,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     return this.#decoder instanceof ChunkedDecoder && this.#decoder.isInTrailers;
   }
 
-  /** Whether a request waits to begin, until `takeTurn`. */
+  /** Whether a request waits to begin or to go on, until `takeTurn`. */
   get isWaiting(): boolean {
     return this.#isWaiting;
   }
@@ -402,6 +404,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
       while (at < length && this.#state === "open") {
         if (this.#decoder !== undefined) {
           if (this.#bodyReceiver === undefined || this.#isPaused) break;
+          if (length - at < shortBodyBytes && !this.#mayBegin()) break;
           at = this.#decode(this.#decoder, bytes, at);
         } else if (this.#exchange === undefined && this.#mayBegin()) {
           at = this.#readHead(bytes, at);
@@ -416,7 +419,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
     this.#isProcessing = false;
   }
 
-  /** Whether a head may be read. Otherwise its bytes wait, until `takeTurn`. */
+  /** Whether a head or a short part of a body may be read. Otherwise its bytes wait, until `takeTurn`. */
   #mayBegin(): boolean {
     const { turns } = this.#owner;
     if (turns === undefined || turns.mayBegin()) return true;

@@ -25,9 +25,9 @@ describe("FrameReader", () => {
 
   test("keeps what follows a message that may not begin, for any chunks", () => {
     const frames = [
-      rawFrame(0, 1, 1, "abc"),
+      rawFrame(1, 0, 1, "abc"),
       rawFrame(1, 4, 3, "de"),
-      rawFrame(0, 0, 3, "f"),
+      rawFrame(8, 0, 3, "f"),
       rawFrame(9, 4, 5, "ghi"),
     ];
     const bytes = Buffer.concat(frames);
@@ -52,6 +52,24 @@ describe("FrameReader", () => {
         expect(reader.heldBytes).toBe(0);
       }
     }
+  });
+
+  test.each([
+    ["the end of a header block", rawFrame(1, 4, 1, Buffer.alloc(5_000)), true],
+    ["the last part of a header block", rawFrame(9, 4, 1, ""), true],
+    ["a header block that goes on", rawFrame(1, 0, 1, ""), false],
+    ["the end of a body", rawFrame(0, 1, 1, Buffer.alloc(5_000)), true],
+    ["a short part of a body", rawFrame(0, 0, 1, "a"), true],
+    ["a long part of a body", rawFrame(0, 0, 1, Buffer.alloc(5_000)), false],
+    ["a reset", rawFrame(3, 0, 1, "code"), false],
+  ])("asks before %s: %s", (_, bytes, isHeld) => {
+    const reader = new FrameReader(
+      () => undefined,
+      () => false,
+    );
+    reader.read(bytes);
+    expect(reader.isHeld).toBe(isHeld);
+    expect(reader.heldBytes).toBe(isHeld ? bytes.length : 0);
   });
 
   test("ignores the reserved bit of the stream identifier", () => {

@@ -105,8 +105,8 @@ export class FrameReader {
   #heldAt = 0;
 
   /**
-   * @param mayBegin whether the message may begin whose header block is complete. Otherwise its frame waits, with all
-   *   that follows, until `readHeld`. Absent: always.
+   * @param mayBegin whether a frame may be read that can cause much work for its length: the end of a header block or
+   *   of a body, or a short part of one. Otherwise it waits, with all that follows, until `readHeld`. Absent: always.
    */
   constructor(sink: FrameSink, mayBegin?: () => boolean) {
     this.#sink = sink;
@@ -173,7 +173,7 @@ export class FrameReader {
     while (buffer.length - position >= frameHeaderBytes) {
       const end = position + frameBytes(buffer, position);
       if (end > buffer.length) break;
-      if (this.#mayBegin !== undefined && endsBlock(buffer, position) && !this.#mayBegin()) {
+      if (this.#mayBegin !== undefined && causesWork(buffer, position, end) && !this.#mayBegin()) {
         this.#hold(buffer, position);
         return;
       }
@@ -187,10 +187,20 @@ export class FrameReader {
   }
 }
 
-function endsBlock(buffer: Buffer, start: number): boolean {
-  const type = buffer[start + 3];
-  if (type !== FrameType.Headers && type !== FrameType.Continuation) return false;
-  return ((buffer[start + 4] ?? 0) & Flag.EndHeaders) !== 0;
+/** A longer DATA frame causes hardly more work than to pass it on, unless it is the last one. */
+const shortDataBytes = 4_096;
+
+function causesWork(buffer: Buffer, start: number, end: number): boolean {
+  const flags = buffer[start + 4] ?? 0;
+  switch (buffer[start + 3]) {
+    case FrameType.Data:
+      return end - start < shortDataBytes || (flags & Flag.EndStream) !== 0;
+    case FrameType.Headers:
+    case FrameType.Continuation:
+      return (flags & Flag.EndHeaders) !== 0;
+    default:
+      return false;
+  }
 }
 
 /** Returns the size of a frame with its header. Throws `ConnectionError` if it is too long. */

@@ -153,7 +153,7 @@ export class ServerConnection<Head> implements ChargedConnection, WaitingConnect
     return this.#frames.heldBytes + this.#streams.heldBytes + waitingBytes;
   }
 
-  /** Whether a request waits to begin, until `takeTurn`. */
+  /** Whether a request waits to begin or to go on, until `takeTurn`. */
   get isWaiting(): boolean {
     return this.#frames.isHeld;
   }

@@ -74,3 +74,13 @@ test("reading stops when the request has ended", async () => {
   await turnsUntil(() => ended.length > 0);
   expect(ended).toEqual(["stayed"]);
 });
+
+test("a turn of the event loop reads some tens of bodies, however small they are", async () => {
+  // The turn of the last test may have no room.
+  for (let turns = 0; turns < 3; turns++) await turn();
+  let read = 0;
+  const count = 200;
+  for (let body = 0; body < count; body++) readBody({ client: "a", isReleased: false }, small, names, () => read++);
+  expect(read).toBe(32);
+  expect(await turnsUntil(() => read === count)).toBeGreaterThanOrEqual(5);
+});

@@ -8,6 +8,11 @@ import { type JsonReading, RequestJsonReader, type MemberNames } from "../../llm
 
 /** Bytes that are read in one turn of the event loop. Other requests wait for at most one slice. */
 const sliceBytes = 128 * 1024;
+/**
+ * The least that a body counts. The search of its rule follows, and takes up to a millisecond where patterns are
+ * matched.
+ */
+const leastBytes = 4 * 1024;
 
 /** A body that is released when its request ends. */
 interface Releasable {
@@ -44,7 +49,7 @@ export function readBody(
 ): void {
   const job = { reader: new RequestJsonReader(whole, names), length: whole.length, body, done };
   schedule();
-  if (whole.length > roomBytes) queue(job);
+  if (Math.max(whole.length, leastBytes) > roomBytes) queue(job);
   else readSlice(job);
 }
 
@@ -92,7 +97,7 @@ function readNext(): void {
 }
 
 function readSlice(job: Job): void {
-  roomBytes -= Math.min(job.length, sliceBytes);
+  roomBytes -= Math.min(Math.max(job.length, leastBytes), sliceBytes);
   const reading = job.reader.read(sliceBytes);
   if (reading === undefined) queue(job);
   else job.done(reading);
