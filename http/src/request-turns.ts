@@ -23,7 +23,7 @@ export interface WaitingConnection {
  */
 const atOnceMs = 25;
 /** The time of a turn in which connections that wait begin requests. libuv accepts one connection in each turn. */
-const turnMs = 1;
+const turnMs = 2;
 
 interface Turn {
   readonly client: string;
