@@ -43,6 +43,7 @@ export interface TestGatewayOptions
     Pick<
       DataPlaneOptions,
       | "upstream"
+      | "listeningSockets"
       | "bodies"
       | "clientMemory"
       | "resolveName"
@@ -94,6 +95,7 @@ export async function startGateway(manifests: string, options: TestGatewayOption
     expectsProxyHeader = false,
     expectsProblems = false,
     expectsInternalErrors = false,
+    listeningSockets = 1,
     addressDenial,
     refusedPolicies,
     observer,
@@ -105,7 +107,8 @@ export async function startGateway(manifests: string, options: TestGatewayOption
     createRequestId: randomUUID,
     ...upstream,
     counters: new CounterTable(createCounters(1_024, 2), 1, clock),
-    reusePort: false,
+    reusePort: listeningSockets > 1,
+    listeningSockets,
     expectsProxyHeader,
     portOf: () => 0,
     observer: {

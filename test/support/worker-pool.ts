@@ -31,6 +31,7 @@ export function startWorkerPool(workers: number, clock: Clock, events: Partial<E
     start: {
       counters,
       clientMemory: clientMemoryOf(defaultClientBytes),
+      listeningSockets: 1,
       trustedHops: 0,
       ipv6PrefixLength: 64,
       requestRules: defaultRequestRules,

@@ -35,6 +35,8 @@ export interface WorkerStart {
   /** Created by `createProviderMemory`. */
   readonly providers: SharedArrayBuffer;
   readonly clientMemory: ClientMemory;
+  /** As `DataPlaneOptions.listeningSockets`. */
+  readonly listeningSockets: number;
   readonly trustedHops: number;
   readonly ipv6PrefixLength: number;
   readonly streamIdleTimeoutMs: number;

@@ -541,6 +541,8 @@ function workerStart(options: ProxyOptions, memory: SharedMemory): WorkerPoolSta
       ...clientMemoryOf((settings.maxClientMemory * 1024 * 1024) / settings.workers),
       sockets: sockets.connections,
     },
+    // Other systems cannot share a port, or do not distribute its connections.
+    listeningSockets: process.platform === "linux" ? sockets.listening : 1,
     expectsProxyHeader: settings.proxyProtocol === "required",
     upgradeProtocols: settings.upgradeProtocols === "off" ? [] : settings.upgradeProtocols,
     requestRules: requestRules(settings),

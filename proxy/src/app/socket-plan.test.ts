@@ -25,3 +25,13 @@ test.each([
     expect(socketPlan({ openFiles: undefined, localPorts }, workers)).toMatchObject({ keptPorts });
   },
 );
+
+test.each([
+  [1_024, 1, 1],
+  [20_000, 1, 8],
+  [20_000, 4, 2],
+  [1_048_576, 16, 8],
+  [undefined, 4, 8],
+])("of %s open files, each of %i workers listens with %i sockets on a port", (openFiles, workers, listening) => {
+  expect(socketPlan({ openFiles, localPorts: 28_232 }, workers)).toMatchObject({ listening });
+});

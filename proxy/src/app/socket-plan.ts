@@ -16,6 +16,8 @@ export interface SocketPlan {
   readonly toEndpoint: number;
   /** Of tunnels to one endpoint. */
   readonly tunnelsToEndpoint: number;
+  /** That listen on a TCP port. */
+  readonly listening: number;
   /** The local ports towards one endpoint that closed connections may keep. */
   readonly keptPorts: number;
 }
@@ -32,6 +34,10 @@ const connectionPart = 1 / 2;
 const endpointsPart = 7 / 32;
 const otherPart = 1 / 8;
 const keptPortsPart = 3 / 4;
+/** As many connections are accepted in a turn of the event loop. */
+const mostListening = 8;
+/** Open files of a worker for each listening socket of a port. A proxy may have hundreds of ports. */
+const filesPerListening = 2_500;
 
 /** @returns the sockets of each worker. */
 export function socketPlan(
@@ -42,6 +48,7 @@ export function socketPlan(
   const other = share(otherPart);
   return {
     connections: share(connectionPart),
+    listening: Math.min(Math.max(1, Math.floor(openFiles / workers / filesPerListening)), mostListening),
     sessions: other,
     toEndpoints: share(endpointsPart),
     toEndpoint: other,

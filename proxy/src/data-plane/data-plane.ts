@@ -163,8 +163,10 @@ export interface DataPlaneOptions
   readonly onServiceNews?: ((news: ServiceNews) => void) | undefined;
   /** The spans of requests; absent if they are not exported. */
   readonly tracing?: RequestTracing | undefined;
-  /** Whether other workers listen on the same TCP ports. */
+  /** Whether several sockets listen on the same TCP ports, of this worker or of others. */
   readonly reusePort: boolean;
+  /** As `BindOptions.listeningSockets`; absent: one. */
+  readonly listeningSockets?: number;
   /** Whether this worker has the socket of a UDP bind, by its name; absent: of all. */
   readonly servesUdp?: (bind: string) => boolean;
   /** Whether every connection begins with a PROXY protocol header. */
@@ -458,7 +460,7 @@ export class DataPlane {
   }
 
   async #open(bind: Bind, routes: RouteIndex<Pipeline>, compiled: readonly CompiledStreamListener[]): Promise<void> {
-    const { observer, portOf, reusePort, expectsProxyHeader } = this.#options;
+    const { observer, portOf, reusePort, listeningSockets = 1, expectsProxyHeader } = this.#options;
     const { clock, connectionLog: log = silentLogger } = this.#options;
     const name = bindName(bind);
     const options = {
@@ -466,6 +468,7 @@ export class DataPlane {
       host: bind.address,
       port: portOf?.(bind) ?? bind.port,
       reusePort,
+      listeningSockets,
       clock,
       expectsProxyHeader,
       upgradeProtocols: this.#upgradeProtocols,

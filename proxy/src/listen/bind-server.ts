@@ -1,5 +1,5 @@
 /**
- * One listening socket and its connections. The protocol of a connection is determined once, at its beginning:
+ * One port and its connections. The protocol of a connection is determined once, at its beginning:
  *
  * 1. It reads a PROXY protocol header if a setting enables it.
  * 2. If the bind has TLS or TCP listeners, their receiver decides, by the server name of TLS, whether it relays the
@@ -51,8 +51,13 @@ export interface BindOptions extends RequestReceiver {
   readonly host: string | undefined;
   /** TCP port; 0 takes a free one, which `BindServer.port` returns. */
   readonly port: number;
-  /** Whether several workers share the port. The kernel distributes connections among them. */
+  /** Whether several sockets share the port. The kernel distributes connections among them. */
   readonly reusePort: boolean;
+  /**
+   * The number of sockets of this server. libuv accepts one connection of each in a turn of the event loop, so that
+   * those of hundreds of clients wait for hundreds of turns at a single one. More than one need `reusePort`.
+   */
+  readonly listeningSockets: number;
   /** Times rejected requests and floods of small frames. */
   readonly clock: Clock;
   /** Whether every connection begins with a PROXY protocol header. One that does not is closed. */
@@ -134,10 +139,10 @@ const http2Limits: Http2Limits = {
   resets: { burst: 10 * maxStreams, perSecond: maxStreams },
 };
 
-/** A listening socket with its connections. `open` creates it. A shutdown calls `leave`, `drain` and `destroy`. */
+/** A port with its connections. `open` creates it. A shutdown calls `leave`, `drain` and `destroy`. */
 export class BindServer {
   readonly #options: BindOptions;
-  readonly #server: Server;
+  readonly #servers: readonly Server[];
   readonly #http1: Http1Server;
   readonly #http2: Http2Server;
   readonly #requests: ClientRequestOptions;
@@ -168,7 +173,9 @@ export class BindServer {
       keepAlive: true,
       keepAliveInitialDelay: keepAliveProbeMs,
     };
-    this.#server = createServer(socketOptions, (socket) => this.#guard(socket, () => this.#accept(socket)));
+    this.#servers = Array.from({ length: options.listeningSockets }, () =>
+      createServer(socketOptions, (socket) => this.#guard(socket, () => this.#accept(socket))),
+    );
   }
 
   /**
@@ -182,21 +189,32 @@ export class BindServer {
     const server = new BindServer(options);
     server.setTls(tls);
     server.setStreams(streams);
-    const { host, port, reusePort } = options;
+    try {
+      for (const each of server.#servers) await server.#listen(each);
+    } catch (error) {
+      for (const each of server.#servers) each.close();
+      throw error;
+    }
+    return server;
+  }
+
+  async #listen(server: Server): Promise<void> {
+    const { host, reusePort } = this.#options;
+    // A free port is chosen for the first socket.
+    const { port } = this;
     const address = host === undefined ? { port, reusePort } : { host, port, reusePort };
     await new Promise<void>((resolve, reject) => {
-      server.#server.once("error", reject);
-      server.#server.listen(address, () => {
-        server.#server.off("error", reject);
+      server.once("error", reject);
+      server.listen(address, () => {
+        server.off("error", reject);
         resolve();
       });
     });
-    return server;
   }
 
   /** The port on which the server listens, also if the options have port 0. */
   get port(): number {
-    const address = this.#server.address();
+    const address = this.#servers[0]?.address();
     return typeof address === "object" && address !== null ? address.port : this.#options.port;
   }
 
@@ -254,7 +272,9 @@ export class BindServer {
    */
   drain(): Promise<void> {
     this.#options.connectionLog.draining();
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    const closed = Promise.all(
+      this.#servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve()))),
+    );
     this.#http1.drain();
     this.#http2.drain();
     return closed.then(() => {
