@@ -91,6 +91,25 @@ test("a turn of the event loop reads a bounded part of fast responses", async ()
   expect(state.bytes).toBeGreaterThan(10 * 1024 * 1024);
 });
 
+test("a turn of the event loop reads few responses whose reads take long", async () => {
+  let reads = 0;
+  await openEndless(40, () => {
+    reads++;
+    const endMs = performance.now() + 5;
+    while (performance.now() < endMs);
+    return true;
+  });
+  // Until all of them have been read once.
+  while (reads < 100) await turn();
+  let most = 0;
+  for (let turns = 0; turns < 50; turns++) {
+    const before = reads;
+    await turn();
+    most = Math.max(most, reads - before);
+  }
+  expect(most).toBeLessThanOrEqual(2);
+});
+
 test("a socket that its receiver has paused is not read again", async () => {
   let isPaused = false;
   const { state, sockets } = await openEndless(40, (socket) => {

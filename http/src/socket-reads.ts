@@ -1,6 +1,6 @@
 /** How sockets of connections to servers are read: into buffers that are used again for the next read. */
 import type { OnReadOpts, Socket } from "node:net";
-import { countLongRead } from "./read-turns.ts";
+import { countRead } from "./read-turns.ts";
 
 /** The size of a buffer, and thus of the longest read. */
 const bufferBytes = 64 * 1024;
@@ -13,6 +13,9 @@ const keptBytes = bufferBytes / 4;
 
 /** A read from TLS is one record, of at most 16 KiB. */
 const longTlsRead = 8 * 1024;
+
+/** The time of the receivers of shorter reads is not counted. */
+const timedBytes = 4 * 1024;
 
 /**
  * The buffer of the short reads of this thread's plain sockets. The event loop completes one read before it starts the
@@ -39,7 +42,8 @@ function readsOfTls(receive: ReceiveBytes): OnReadOpts {
   return {
     buffer,
     callback(this: unknown, length) {
-      return receive(buffer.subarray(0, length), false) && readsOn(this, length, longTlsRead);
+      const startMs = startOf(length);
+      return receive(buffer.subarray(0, length), false) && readsOn(this, length, longTlsRead, startMs);
     },
   };
 }
@@ -54,12 +58,19 @@ function readsOfPlain(receive: ReceiveBytes): OnReadOpts {
       const bytes = Buffer.from(read.buffer, read.byteOffset, length);
       const isKept = read !== plainBuffer && length >= keptBytes;
       buffer = length >= keptBytes ? Buffer.allocUnsafeSlow(bufferBytes) : plainBuffer;
-      return receive(bytes, isKept) && readsOn(this, length, bufferBytes);
+      const startMs = startOf(length);
+      return receive(bytes, isKept) && readsOn(this, length, bufferBytes, startMs);
     },
   };
 }
 
+/** The time before a read is received; 0 if it is not counted. */
+function startOf(length: number): number {
+  return length < timedBytes ? 0 : performance.now();
+}
+
 /** @param socket on which Node.js calls the callback of a read. */
-function readsOn(socket: unknown, length: number, longBytes: number): boolean {
-  return length < longBytes || countLongRead(socket as Socket, length);
+function readsOn(socket: unknown, length: number, longBytes: number, startMs: number): boolean {
+  if (length < timedBytes) return true;
+  return countRead(socket as Socket, length < longBytes ? 0 : length, performance.now() - startMs);
 }
