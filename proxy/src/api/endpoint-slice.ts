@@ -16,7 +16,7 @@ const listedEndpoint = z.object({
 });
 
 /** Maximum length of the name of a pod, as of any object. The API server does not check it here. */
-const maxNameLength = 253;
+export const maxNameLength = 253;
 
 /**
  * An endpoint of a slice. A cluster has very many of them and each process keeps all, so it has only what is used: two

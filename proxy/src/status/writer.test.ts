@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { controllerName } from "../api/names.ts";
 import type { RouteStatus } from "../api/status.ts";
 import { ApiFailure } from "../kube/api-failure.ts";
+import { longStatusOf } from "../kube/long-status.ts";
 import { isObject, type KubeObject } from "../kube/object.ts";
 import type { ClusterStatuses } from "./cluster-statuses.ts";
 import { type CurrentObjects, StatusWriter } from "./writer.ts";
@@ -371,10 +372,12 @@ describe("fields that the definition of a kind does not declare", () => {
   });
 });
 
-describe("a status of which only a hash is known, since it is too long", () => {
-  const keptOf = (status: unknown): unknown => ({ hashOfWhole: JSON.stringify(status).length });
+describe.each([
+  ["it is too long", longStatusOf],
+  ["the source has no room for it", (status: unknown) => status],
+])("a status of which only a hash is known, since %s", (_, keptOf) => {
   const pass = async (writer: StatusWriter, server: StatusServer) => {
-    const kept = (path: string) => keptOf(server.objects.get(path)?.["status"]);
+    const kept = (path: string) => longStatusOf(server.objects.get(path)?.["status"]);
     const metadata = { namespace: "infra", name: "web" };
     const current = { ...onlyRoute(kept(routePath)), Gateway: [{ metadata, status: kept(gatewayPath) }] };
     return await writer.write({ ...none, httpRoutes: [route], gateways: [gateway] }, current);

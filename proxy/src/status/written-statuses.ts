@@ -4,7 +4,7 @@
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { hashOfText } from "@gatewayproxy/runtime/text-hash";
-import { isLongStatus, type LongStatus } from "../kube/long-status.ts";
+import { isLongStatus, type LongStatus, longStatusOf } from "../kube/long-status.ts";
 import { RepairLimit } from "../kube/repair-limit.ts";
 
 /** Namespace and name; without a namespace for objects of the whole cluster. */
@@ -36,8 +36,8 @@ interface Written {
    * reports another status.
    */
   readonly unreported?: { readonly before: unknown; readonly after: unknown };
-  /** The status after the write, if it is too long to be compared; absent: it is not. */
-  readonly long?: LongStatus | undefined;
+  /** The status after the write, as the source reports it where it does not keep the whole. */
+  readonly long: LongStatus;
 }
 
 /** If two statuses have the same digest, a write counts as a repair, of which a few are allowed in a minute. */
@@ -67,11 +67,11 @@ export class WrittenStatuses {
     return status;
   }
 
-  /** Whether a status that is too long to be compared is still the one after the last write, which was the same. */
+  /** Whether a status that is not kept is still the one after the last write, which was the same. */
   isConfirmed(key: string, object: CurrentObject, own: unknown): boolean {
     const current = this.currentStatus(key, object);
     const written = this.#written.get(key);
-    if (written?.long === undefined || !isLongStatus(current) || written.uid !== object.metadata.uid) return false;
+    if (written === undefined || !isLongStatus(current) || written.uid !== object.metadata.uid) return false;
     return current.hashOfWhole === written.long.hashOfWhole && written.own === digestOf(own);
   }
 
@@ -94,8 +94,8 @@ export class WrittenStatuses {
   add(key: string, { metadata: { uid }, status }: CurrentObject, own: unknown, whole: unknown): void {
     // A status may be as long as an object, and thousands are written before the source reports them.
     const after = this.#keptOf(whole);
-    const long = isLongStatus(after) ? after : undefined;
-    this.#written.set(key, { uid, own: digestOf(own), unreported: { before: status, after }, long });
+    const unreported = { before: status, after };
+    this.#written.set(key, { uid, own: digestOf(own), unreported, long: longStatusOf(after) });
   }
 
   /** The keys of all objects. */

@@ -215,7 +215,56 @@ async function putExpressionsAtManyGateways(api: ObjectApiServer): Promise<void>
   await putAll(api, policies, 1_500, policy);
 }
 
+const ownLabels = {
+  "app.kubernetes.io/managed-by": "gatewayproxy.dev",
+  "gatewayproxy.dev/gateway-namespace": "crowd",
+};
+/** With an owner, they are left to the garbage collection. */
+const owned = {
+  labels: ownLabels,
+  ownerReferences: [{ apiVersion: "v1", kind: "ConfigMap", name: "none", uid: "none" }],
+};
+
+/** Each has the label of the controller's objects, and 43,000 empty rules, in 130 KB. */
+async function putNetworkPoliciesOfEmptyRules(api: ObjectApiServer): Promise<void> {
+  const apiVersion = "networking.k8s.io/v1";
+  const spec = { podSelector: {}, ingress: times(43_000, () => ({})) };
+  const policy = (index: number) => object(apiVersion, "NetworkPolicy", "crowd", `r${index}`, { spec }, owned);
+  await putAll(api, `/apis/${apiVersion}/networkpolicies`, 200, policy);
+}
+
+/** Each has 1,024 ports, and no endpoint. */
+async function putEndpointSlicesOfManyPorts(api: ObjectApiServer): Promise<void> {
+  const apiVersion = "discovery.k8s.io/v1";
+  const slice = (index: number) =>
+    object(apiVersion, "EndpointSlice", "crowd", `r${index}`, {
+      ...{ addressType: "IPv4", endpoints: [] },
+      ports: times(1_024, (at) => ({ name: `p${at}-${index}`, port: 1 + at, protocol: "TCP" })),
+    });
+  await putAll(api, `/apis/${apiVersion}/endpointslices`, 3_000, slice);
+}
+
+/** Each has 112 KB of conditions, which the tenant has written in the name of the controller. */
+async function putLongStatuses(api: ObjectApiServer): Promise<void> {
+  const text = (index: number) => `${index}`.padEnd(7_000, "x");
+  const conditions = (index: number, parent: number) =>
+    times(8, (at) => ({ type: `T${at}`, status: "True", reason: "R", message: text(16 * index + 8 * parent + at) }));
+  const route = small(gatewayApi, "HTTPRoute", (index) => ({
+    spec: { parentRefs: [{ name: "web" }], rules: [{}] },
+    status: {
+      parents: times(2, (parent) => ({
+        ...{ controllerName: "gatewayproxy.dev/controller", parentRef: { name: `web-${parent}` } },
+        conditions: conditions(index, parent),
+      })),
+    },
+  }));
+  await putAll(api, httpRoutes, 3_000, route);
+}
+
 test.each([
+  ["NetworkPolicies with the label of its own and many empty rules", putNetworkPoliciesOfEmptyRules],
+  ["EndpointSlices with many ports", putEndpointSlicesOfManyPorts],
+  ["long statuses that others have written", putLongStatuses],
   ["policies of routes with many Gateways", putPoliciesOfManyParents],
   ["expressions at many Gateways", putExpressionsAtManyGateways],
   ["routes with many listeners, with as much of all other kinds as has room", putManyAttachments],
@@ -238,10 +287,7 @@ test.each([
 test("the controller survives 200,000 ServiceAccounts with the label of its own objects", {
   timeout: 420_000,
 }, async () => {
-  const labels = { "app.kubernetes.io/managed-by": "gatewayproxy.dev", "gatewayproxy.dev/gateway-namespace": "crowd" };
-  const ownerReferences = [{ apiVersion: "v1", kind: "ConfigMap", name: "none", uid: "none" }];
-  const account = (index: number) =>
-    object("v1", "ServiceAccount", "crowd", `r${index}`, {}, { labels, ownerReferences });
+  const account = (index: number) => object("v1", "ServiceAccount", "crowd", `r${index}`, {}, owned);
   const started = await startLimitedController((api) => putAll(api, "/api/v1/serviceaccounts", 200_000, account));
   if (started === undefined) return;
   const { api, controller } = started;

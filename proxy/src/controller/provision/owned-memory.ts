@@ -4,6 +4,7 @@
  */
 import { getHeapStatistics } from "node:v8";
 import { fieldsOf, type KubeObject, textOf } from "../../kube/object.ts";
+import { bytesIn } from "../../kube/object-bytes.ts";
 import { keptPart } from "./kept-part.ts";
 import { type OwnedKind, ownedKinds } from "./owned-object.ts";
 
@@ -12,9 +13,9 @@ import { type OwnedKind, ownedKinds } from "./owned-object.ts";
  * hinder that rights to its Secrets are withdrawn.
  */
 const shares = { rights: 1 / 32, others: 1 / 8 } as const;
-/** Estimated bytes of an object beside its content, and of a character of it as JSON. */
+/** Estimated bytes of an object beside its content, and of what it contains. */
 const objectBytes = 1_024;
-const characterBytes = 2;
+const contentSizes = { map: 64, field: 32 };
 
 interface Usage {
   readonly kind: OwnedKind;
@@ -49,7 +50,7 @@ export class OwnedMemory {
     if (namespace === "") return kept;
     const place = placeOf(kind, namespace);
     const usedBefore = before === undefined ? 0 : (usages.get(before)?.bytes ?? 0);
-    const bytes = objectBytes + characterBytes * JSON.stringify(kept).length;
+    const bytes = objectBytes + bytesIn(kept, contentSizes);
     if ((this.#used.get(place) ?? 0) - usedBefore + bytes > this.#maxBytes[groupOf(kind)]) {
       this.#leftOut.set(kind, (this.#leftOut.get(kind) ?? new Set()).add(namespace));
       return undefined;

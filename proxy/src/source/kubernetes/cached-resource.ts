@@ -13,7 +13,6 @@ import type { Resource } from "../../api/resource.ts";
 import type { ErrorPlace } from "../../api/bounded-errors.ts";
 import type { FieldError, FieldPath } from "../../api/issue.ts";
 import { fieldsOf, isObject, type KubeObject } from "../../kube/object.ts";
-import { withKeptStatus } from "./kept-status.ts";
 import { reportedPart } from "./reported-part.ts";
 import { parseValidRules } from "./valid-rules.ts";
 
@@ -29,7 +28,10 @@ export interface CachedResource {
 
 /** Options of `cacheResource`. */
 export interface CacheOptions {
-  /** True for the process that writes statuses. Other processes ignore changes of a status. */
+  /**
+   * True for the process that writes statuses, which passes the part of the status that is kept. Other processes ignore
+   * changes of a status.
+   */
   readonly keepsStatus: boolean;
   /** Errors of the object beside its content (`droppedFields`). Default: none. */
   readonly errors?: readonly FieldError[];
@@ -46,7 +48,7 @@ export function cacheResource(
   const isSameObject = lastValid?.metadata.uid === fieldsOf(object["metadata"])["uid"];
   const previous = isSameObject && keepsLastValidVersion(object["kind"]) ? lastValid : undefined;
   const { keepsStatus, errors = [] } = options;
-  const parsed = parseContained(keepsStatus ? withKeptStatus(object) : withoutStatus(object), previous, errors);
+  const parsed = parseContained(keepsStatus ? object : withoutStatus(object), previous, errors);
   return before !== undefined && isDeepStrictEqual(parsed, before) ? before : parsed;
 }
 

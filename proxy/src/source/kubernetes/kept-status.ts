@@ -3,9 +3,8 @@
  * into a status, up to the size of an object.
  */
 import { detachedText } from "@gatewayproxy/runtime/detached-text";
-import { hashOfText } from "@gatewayproxy/runtime/text-hash";
 import { controllerName } from "../../api/names.ts";
-import type { LongStatus } from "../../kube/long-status.ts";
+import { longStatusOf } from "../../kube/long-status.ts";
 import { isObject, type KubeObject } from "../../kube/object.ts";
 
 /** The fields that the controller writes. */
@@ -34,8 +33,7 @@ export function keptStatus(status: unknown): unknown {
     own.map(([name, value]) => [name, lists.has(name) ? entriesOf(name, value, conditions) : shortened(value)]),
   );
   if (textWithoutConditions(kept).length + conditions.length <= maxLength) return kept;
-  // A change is still seen.
-  return { hashOfWhole: hashOfText(JSON.stringify(kept)) } satisfies LongStatus;
+  return longStatusOf(kept);
 }
 
 /** The conditions of 32 parents, or of 64 listeners, may be the same, with messages of some kilobytes. */

@@ -1,5 +1,6 @@
 import { getHeapStatistics } from "node:v8";
 import { expect, test } from "vitest";
+import { isLongStatus } from "../../kube/long-status.ts";
 import { type CachedResource, cacheResource } from "./cached-resource.ts";
 import { boundedGroups, isWaiting, KindMemory } from "./kind-memory.ts";
 
@@ -18,7 +19,7 @@ function route(namespace: string, name: string, matches: number) {
 
 /** Reads versions of routes as a watch does. */
 function reader(max: number) {
-  const memory = new KindMemory("routes", max);
+  const memory = new KindMemory("routes", { maxBytes: max });
   const known = new Map<string, CachedResource>();
   return {
     read: (namespace: string, name: string, matches: number) => {
@@ -84,7 +85,7 @@ test.each([
   ["Gateway", { gatewayClassName: "c" }, { gatewayClassName: "c", listeners: [] }],
   ["ListenerSet", { parentRef: { name: "web" } }, { parentRef: { name: "web" }, listeners: [] }],
 ])("a %s without room keeps its parent, and serves nothing", (kind, parent, remains) => {
-  const memory = new KindMemory("gateways", 100);
+  const memory = new KindMemory("gateways", { maxBytes: 100 });
   const spec = { ...parent, listeners: [{ name: "http", port: 80, protocol: "HTTP" }] };
   const { apiVersion, metadata } = route("crowd", "first", 0);
   const read = memory.read({ apiVersion, kind, metadata, spec }, undefined, (object, errors) =>
@@ -119,7 +120,7 @@ const policies = [
 ] as const;
 
 test.each(policies)("of many ones of kind %s, the last that is kept has any target", (kind, group, spec) => {
-  const memory = new KindMemory(group, 30_000);
+  const memory = new KindMemory(group, { maxBytes: 30_000 });
   const all = readAll(memory, kind, spec, names(200));
   const kept = all.filter((each) => each !== undefined);
   expect(kept.length).toBeLessThan(100);
@@ -135,7 +136,7 @@ test.each(policies)("of many ones of kind %s, the last that is kept has any targ
 test.each(policies)(
   "where many of kind %s wait, the next new one represents those that are left out",
   (kind, group, spec) => {
-    const memory = new KindMemory(group, 30_000);
+    const memory = new KindMemory(group, { maxBytes: 30_000 });
     const isRepresenting = (each: CachedResource | undefined) =>
       JSON.stringify(each?.resource ?? {}).includes('"targetRefs":[]');
     const first = readAll(memory, kind, spec, names(200));
@@ -148,7 +149,7 @@ test.each(policies)(
 );
 
 test("kinds are listed again once the object that represents others has room", () => {
-  const memory = new KindMemory("policies", 30_000);
+  const memory = new KindMemory("policies", { maxBytes: 30_000 });
   const [kind, , spec] = policies[0];
   const large = { ...spec, targetRefs: Array.from({ length: 16 }, () => spec.targetRefs[0]) };
   const all = readAll(memory, kind, large, names(100)).filter((each) => each !== undefined);
@@ -164,7 +165,7 @@ test("kinds are listed again once the object that represents others has room", (
 });
 
 test("only kinds of namespaces with objects without room are listed again", () => {
-  const memory = new KindMemory("routes", 10_000);
+  const memory = new KindMemory("routes", { maxBytes: 10_000 });
   const spec = { parentRefs: [{ name: "web" }], rules: [{}] };
   const [first] = readAll(memory, "HTTPRoute", spec, names(1));
   if (first !== undefined) memory.release(first);
@@ -173,6 +174,36 @@ test("only kinds of namespaces with objects without room are listed again", () =
   if (second !== undefined) memory.release(second);
   const freed = [{ kind: "GRPCRoute", namespace: "crowd" }];
   expect([memory.hasFreed, memory.takeFreed(), memory.hasFreed]).toEqual([true, freed, false]);
+});
+
+test("an EndpointSlice counts with its ports", () => {
+  const memory = new KindMemory("endpointSlices", { maxBytes: 100_000 });
+  const ports = Array.from({ length: 1_000 }, (_, at) => ({ name: `p${at}`, port: 1 + at, protocol: "TCP" }));
+  const metadata = { namespace: "crowd", name: "n", uid: "n" };
+  const slice = { apiVersion: "discovery.k8s.io/v1", kind: "EndpointSlice", metadata, addressType: "IPv4", ports };
+  const read = memory.read({ ...slice, endpoints: [] }, undefined, (object, errors) =>
+    cacheResource(object, undefined, { keepsStatus: false, errors }),
+  );
+  expect(read && isWaiting(read)).toBe(true);
+});
+
+test("of the statuses of a namespace that take half as much as its objects may, a hash is kept", () => {
+  const memory = new KindMemory("routes", { maxBytes: 160_000, keepsStatus: true });
+  const read = (namespace: string, name: string, before?: CachedResource) => {
+    const status = { parents: [{ conditions: [{ message: "x".repeat(38_000) }] }] };
+    return memory.read({ ...route(namespace, name, 8), status }, before, (object, errors) =>
+      cacheResource(object, before, { keepsStatus: true, errors }),
+    );
+  };
+  const isLong = (cached: CachedResource | undefined) =>
+    cached?.resource === undefined ? undefined : isLongStatus((cached.resource as { status?: unknown }).status);
+  const [first, second] = [read("crowd", "a"), read("crowd", "b")];
+  expect([first, second, read("crowd", "c"), read("other", "a")].map(isLong)).toEqual([false, false, true, false]);
+  if (first === undefined || second === undefined) throw new Error("a route is left out");
+  // The next version of one of them has the room of the last one.
+  expect(isLong(read("crowd", "b", second))).toBe(false);
+  memory.release(first);
+  expect(isLong(read("crowd", "d"))).toBe(false);
 });
 
 test("all groups together leave half of the heap to what is computed of them", () => {

@@ -8,8 +8,12 @@
  */
 import { getHeapStatistics } from "node:v8";
 import { routeKinds } from "@gatewayproxy/runtime/route-key";
+import { maxNameLength } from "../../api/endpoint-slice.ts";
 import type { FieldError } from "../../api/issue.ts";
+import { maxServicePorts } from "../../api/service.ts";
+import { longStatusOf } from "../../kube/long-status.ts";
 import { fieldsOf, type KubeObject, objectsOf, textOf } from "../../kube/object.ts";
+import { bytesIn } from "../../kube/object-bytes.ts";
 import type { CachedResource } from "./cached-resource.ts";
 
 /** Kinds whose objects share a bound in each namespace. */
@@ -51,22 +55,18 @@ export function groupOf(kind: string): BoundedGroup | undefined {
 /** New objects without room of one kind in one namespace that are kept, to say so in their status. */
 const maxWaiting = 64;
 /**
- * Estimated bytes of a map or a list, of a field or an item, and of a text beside its characters, with what the
- * controller computes of them. Measured with objects of different shapes: they take 0.7 to 2.5 times as much.
+ * Estimated bytes of what an object contains, with what the controller computes of it. Measured with objects of
+ * different shapes: they take 0.7 to 2.5 times as much.
  */
-const mapBytes = 256;
-const fieldBytes = 16;
-const textBytes = 24;
-/** Further bytes of an item of these lists, of which results, statuses and messages are kept. */
-const itemBytes: Readonly<Record<string, number>> = {
-  parentRefs: 2_048,
-  backendRefs: 1_024,
-  hostnames: 768,
-  targetRefs: 512,
-  listeners: 512,
+const contentSizes = {
+  map: 256,
+  field: 16,
+  /** Of these lists, results, statuses and messages are kept. */
+  items: { parentRefs: 2_048, backendRefs: 1_024, hostnames: 768, targetRefs: 512, listeners: 512 },
 };
-/** Of an endpoint, which is kept as two texts. */
-const endpointBytes = 128;
+/** Of an endpoint beside its two texts, and of a port beside its name. */
+const endpointBytes = 80;
+const portBytes = 160;
 /** Targets of a policy without room, and parents of a route, at which it has a status. */
 const maxTargets = 16;
 const maxParents = 4;
@@ -76,6 +76,8 @@ interface Usage {
   readonly kind: string;
   readonly namespace: string;
   readonly bytes: number;
+  /** Of its status. */
+  readonly statusBytes: number;
   /**
    * - `read`: it has room.
    * - `waiting`: it has none, and is rejected.
@@ -109,6 +111,8 @@ export class KindMemory {
   readonly maxBytes: number;
   /** In bytes, by namespace. */
   readonly #used = new Map<string, number>();
+  readonly #usedByStatuses = new Map<string, number>();
+  readonly #keepsStatus: boolean;
   /** Objects without room that are kept. */
   readonly #waiting = new CountedPlaces();
   /** Those of them that represent others. */
@@ -118,31 +122,42 @@ export class KindMemory {
   /** Namespaces in which objects were removed or became smaller while others wait for room. */
   readonly #freed = new Set<string>();
 
-  /** @param max bytes of a namespace, for tests. */
-  constructor(of: BoundedGroup, max?: number) {
+  /**
+   * @param options.maxBytes of a namespace, for tests.
+   * @param options.keepsStatus whether statuses are kept. Who may write them may write any text. Default: false.
+   */
+  constructor(
+    of: BoundedGroup,
+    options: { readonly maxBytes?: number | undefined; readonly keepsStatus?: boolean } = {},
+  ) {
+    const { maxBytes, keepsStatus = false } = options;
     this.#group = groups[of];
-    this.maxBytes = max ?? Math.floor(getHeapStatistics().heap_size_limit * this.#group.share);
+    this.#keepsStatus = keepsStatus;
+    this.maxBytes = maxBytes ?? Math.floor(getHeapStatistics().heap_size_limit * this.#group.share);
   }
 
   /**
    * Returns an object as it is parsed, or rejected if its namespace has no room for it. Returns undefined for a new
-   * object if many others without room are kept, of which one represents it.
+   * object if many others without room are kept, of which one represents it. If the statuses of its namespace take half
+   * as much as its objects may, nothing but a hash of a further one is kept: a status must not decide whether an object
+   * is rejected, which changes its status.
    *
    * @param before the previous version, which this one replaces.
    * @param parse gets the errors with which the object is rejected.
    */
   read(
-    object: KubeObject,
+    whole: KubeObject,
     before: CachedResource | undefined,
     parse: (object: KubeObject, errors: readonly FieldError[]) => CachedResource,
   ): CachedResource | undefined {
-    const kind = textOf(object["kind"]);
-    const namespace = textOf(fieldsOf(object["metadata"])["namespace"]);
+    const kind = textOf(whole["kind"]);
+    const namespace = textOf(fieldsOf(whole["metadata"])["namespace"]);
     const usageBefore = before && usages.get(before);
+    const { object, statusBytes } = this.#withinStatusRoom(whole, namespace, usageBefore);
     const bytes = this.#group.objectBytes + contentBytes(object);
     const usedByOthers = (this.#used.get(namespace) ?? 0) - (usageBefore?.bytes ?? 0);
     if (usedByOthers + bytes <= this.maxBytes) {
-      return this.#keep(parse(object, []), usageBefore, { kind, namespace, bytes, state: "read" });
+      return this.#keep(parse(object, []), usageBefore, { kind, namespace, bytes, statusBytes, state: "read" });
     }
     const isAmongMany = before === undefined && this.#waiting.of(kind, namespace) >= maxWaiting - 1;
     if (isAmongMany && this.#representing.of(kind, namespace) > 0) {
@@ -155,7 +170,7 @@ export class KindMemory {
     // The last valid version may stay in force.
     const keptBytes = read.rejected?.inForce === "lastValidVersion" ? (usageBefore?.bytes ?? 0) : 0;
     const state = represents ? "representing" : "waiting";
-    return this.#keep(read, usageBefore, { kind, namespace, bytes: keptBytes, state });
+    return this.#keep(read, usageBefore, { kind, namespace, bytes: keptBytes, statusBytes, state });
   }
 
   /** An object is not kept any more. */
@@ -183,6 +198,15 @@ export class KindMemory {
     return places.filter(({ kind, namespace }) => this.#waits(kind, namespace));
   }
 
+  #withinStatusRoom(object: KubeObject, namespace: string, before: Usage | undefined) {
+    const { status } = object;
+    if (!this.#keepsStatus || status === undefined) return { object, statusBytes: 0 };
+    const statusBytes = bytesIn(status, contentSizes);
+    const usedByOthers = (this.#usedByStatuses.get(namespace) ?? 0) - (before?.statusBytes ?? 0);
+    if (usedByOthers + statusBytes <= this.maxBytes / 2) return { object, statusBytes };
+    return { object: { ...object, status: longStatusOf(status) }, statusBytes: 0 };
+  }
+
   #keep(read: CachedResource, before: Usage | undefined, usage: Usage): CachedResource {
     usages.set(read, usage);
     this.#count(before, usage);
@@ -192,9 +216,8 @@ export class KindMemory {
   #count(before: Usage | undefined, after: Usage | undefined): void {
     const namespace = (after ?? before)?.namespace ?? "";
     const change = (after?.bytes ?? 0) - (before?.bytes ?? 0);
-    const used = (this.#used.get(namespace) ?? 0) + change;
-    if (used > 0) this.#used.set(namespace, used);
-    else this.#used.delete(namespace);
+    addTo(this.#used, namespace, change);
+    addTo(this.#usedByStatuses, namespace, (after?.statusBytes ?? 0) - (before?.statusBytes ?? 0));
     this.#countWaiting(before, -1);
     this.#countWaiting(after, 1);
     const hasLeft = isWithoutRoom(before) && after === undefined;
@@ -233,10 +256,14 @@ class CountedPlaces {
   }
 
   add(kind: string, namespace: string, change: number): void {
-    const count = this.of(kind, namespace) + change;
-    if (count > 0) this.#counts.set(`${kind} ${namespace}`, count);
-    else this.#counts.delete(`${kind} ${namespace}`);
+    addTo(this.#counts, `${kind} ${namespace}`, change);
   }
+}
+
+function addTo(numbers: Map<string, number>, key: string, change: number): void {
+  const sum = (numbers.get(key) ?? 0) + change;
+  if (sum > 0) numbers.set(key, sum);
+  else numbers.delete(key);
 }
 
 /** Returns what the status of an object without room needs, and what is left of one without a valid version. */
@@ -253,20 +280,18 @@ function withReferences(object: KubeObject, hasTargets: boolean): KubeObject {
 }
 
 /** Returns about what the content of an object takes. */
-function contentBytes({ kind, spec, endpoints }: KubeObject): number {
-  return kind === "EndpointSlice" ? objectsOf(endpoints).length * endpointBytes : bytesOf(spec);
+function contentBytes({ kind, spec, endpoints, ports }: KubeObject): number {
+  return kind === "EndpointSlice" ? sliceBytes(endpoints, ports) : bytesIn(spec, contentSizes);
 }
 
-/** @param name of the field. */
-function bytesOf(value: unknown, name = ""): number {
-  if (typeof value === "string") return textBytes + value.length;
-  if (typeof value !== "object" || value === null) return 0;
-  let bytes = mapBytes;
-  if (Array.isArray(value)) {
-    bytes += value.length * (fieldBytes + (itemBytes[name] ?? 0));
-    for (const item of value) bytes += bytesOf(item);
-  } else {
-    for (const field in value) bytes += fieldBytes + bytesOf((value as KubeObject)[field], field);
+/** A slice is kept as its schema reads it, which takes less than the object. */
+function sliceBytes(endpoints: unknown, ports: unknown): number {
+  let bytes = 0;
+  for (const { addresses, targetRef } of objectsOf(endpoints)) {
+    const host = Array.isArray(addresses) ? textOf(addresses[0]).length : 0;
+    const name = textOf(fieldsOf(targetRef)["name"]).length;
+    bytes += endpointBytes + host + (name <= maxNameLength ? name : 0);
   }
+  for (const { name } of objectsOf(ports).slice(0, maxServicePorts)) bytes += portBytes + textOf(name).length;
   return bytes;
 }

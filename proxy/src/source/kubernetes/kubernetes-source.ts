@@ -33,6 +33,7 @@ import { type BoundedGroup, boundedGroups, groupOf, isWaiting, KindMemory } from
 import { isDenied, NamedMemory } from "./named-memory.ts";
 import { Recovery } from "./recovery.ts";
 import { isFaulty, listedObjects, resourcesIn, wholeSet } from "./listed-objects.ts";
+import { withKeptStatus } from "./kept-status.ts";
 import { usedPart } from "./used-part.ts";
 import { WaitBudget } from "./wait-budget.ts";
 import { collectionPaths, namespacedPath, type WholeKind, wholeKinds } from "./watched-kinds.ts";
@@ -211,8 +212,8 @@ class Source implements KubernetesSource {
     const onFailure = (error: unknown, retryMs: number) =>
       options.log.error({ err: error, retryMs }, "cannot apply the configuration; the previous one stays in force");
     this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action: () => this.#rebuild(), onFailure });
-    const { maxKindBytes } = options;
-    this.#memories = new Map(boundedGroups.map((group) => [group, new KindMemory(group, maxKindBytes)]));
+    const ofKinds = { maxBytes: options.maxKindBytes, keepsStatus: options.keepsStatus };
+    this.#memories = new Map(boundedGroups.map((group) => [group, new KindMemory(group, ofKinds)]));
     this.#recovery = new Recovery(options.clock, () => this.#changes.trigger());
     this.#whole = new Map(wholeKinds.map((kind) => [kind, this.#watch(kind, collectionPaths(kind))]));
   }
@@ -248,7 +249,8 @@ class Source implements KubernetesSource {
       paths,
       ...(named !== undefined && { selector: named.selector, quota: named.quota }),
       read: (whole, before: CachedResource | undefined) => {
-        const object = usedPart(whole);
+        const used = usedPart(whole);
+        const object = keepsStatus ? withKeptStatus(used) : used;
         const read = (part: KubeObject, errors: readonly FieldError[]) =>
           cacheResource(part, before, { keepsStatus, errors });
         const dropped = droppedFields(whole);
