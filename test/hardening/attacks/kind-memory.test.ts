@@ -246,19 +246,41 @@ async function putEndpointSlicesOfManyPorts(api: ObjectApiServer): Promise<void>
 
 /** Each has 112 KB of conditions, which the tenant has written in the name of the controller. */
 async function putLongStatuses(api: ObjectApiServer): Promise<void> {
-  const text = (index: number) => `${index}`.padEnd(7_000, "x");
-  const conditions = (index: number, parent: number) =>
-    times(8, (at) => ({ type: `T${at}`, status: "True", reason: "R", message: text(16 * index + 8 * parent + at) }));
   const route = small(gatewayApi, "HTTPRoute", (index) => ({
     spec: { parentRefs: [{ name: "web" }], rules: [{}] },
-    status: {
-      parents: times(2, (parent) => ({
-        ...{ controllerName: "gatewayproxy.dev/controller", parentRef: { name: `web-${parent}` } },
-        conditions: conditions(index, parent),
-      })),
-    },
+    status: longStatus(index),
   }));
   await putAll(api, httpRoutes, 3_000, route);
+}
+
+function longStatus(index: number) {
+  const text = (at: number) => `${16 * index + at}`.padEnd(7_000, "x");
+  const conditions = (parent: number) =>
+    times(8, (at) => ({ type: `T${at}`, status: "True", reason: "R", message: text(8 * parent + at) }));
+  const parents = times(2, (parent) => ({
+    ...{ controllerName: "gatewayproxy.dev/controller", parentRef: { name: `web-${parent}` } },
+    conditions: conditions(parent),
+  }));
+  return { parents };
+}
+
+/** As `putManyAttachments`, with all else that a namespace may have. */
+async function putAllAtOnce(api: ObjectApiServer): Promise<void> {
+  await putManyAttachments(api);
+  for (let index = 0; index < 2_000; index++) {
+    api.put(httpRoutes, { ...api.get(httpRoutes, "crowd", `r${index}`), status: longStatus(index) });
+  }
+  await putNetworkPoliciesOfEmptyRules(api);
+  const apiKey = Buffer.alloc(700_000, "x").toString("base64");
+  await putAll(api, "/api/v1/secrets", 100, (index) =>
+    object("v1", "Secret", "crowd", `s${index}`, { data: { apiKey } }),
+  );
+  const listeners = times(25, (at) => ({
+    ...{ name: `l${at}`, port: 443, hostname: `h${at}.test`, protocol: "HTTPS" },
+    tls: { certificateRefs: times(4, (ref) => ({ name: `s${at * 4 + ref}` })) },
+  }));
+  const spec = { gatewayClassName: "gateway-proxy", listeners };
+  api.put(gateways, object(gatewayApi, "Gateway", "crowd", "https", { spec }));
 }
 
 test.each([
@@ -268,6 +290,7 @@ test.each([
   ["policies of routes with many Gateways", putPoliciesOfManyParents],
   ["expressions at many Gateways", putExpressionsAtManyGateways],
   ["routes with many listeners, with as much of all other kinds as has room", putManyAttachments],
+  ["the same, with Secrets, long statuses and objects with the label of its own", putAllAtOnce],
 ])(
   "the controller survives %s within the memory of its container",
   {
@@ -281,6 +304,11 @@ test.each([
     // The first plan has all objects.
     await expect.poll(status, { timeout: 180_000, interval: 500 }).toMatch(/Programmed|^SIG/);
     expect(status()).toContain("Programmed");
+    // Secrets are read after the plan that refers to them.
+    const isHttpsReported = () =>
+      controller.end() ?? JSON.stringify(api.get(gateways, "crowd", "https") ?? "observedGeneration");
+    await expect.poll(isHttpsReported, { timeout: 180_000, interval: 500 }).toMatch(/observedGeneration|^SIG/);
+    expect(controller.end()).toBeUndefined();
   },
 );
 

@@ -44,11 +44,11 @@ export async function startLimitedController(
   const [stats, readiness] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`];
   const args = ["--proxy-image", "test/proxy:1", "--namespace", "system", "--identity", "one"];
   const addresses = ["--stats-address", stats, "--readiness-address", readiness];
-  const program = [process.execPath, "--trace-gc", programFile("proxy", "controller"), ...args, ...addresses];
+  const program = [process.execPath, programFile("proxy", "controller"), ...args, ...addresses];
   const inCgroup = ["-c", `echo $$ > ${cgroup.path}/cgroup.procs; exec "$@"`, "sh"];
   const child = spawn("sh", [...inCgroup, ...program], {
-    env: { ...process.env, NODE_OPTIONS: "", KUBECONFIG: api.kubeconfig },
-    stdio: "inherit",
+    env: { ...process.env, KUBECONFIG: api.kubeconfig },
+    stdio: "ignore",
   });
   const exited = once(child, "exit");
   onTestFinished(async () => {

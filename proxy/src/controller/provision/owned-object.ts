@@ -28,6 +28,11 @@ export type OwnedKind = keyof typeof ownedTypes;
 // The type of Object.keys is string[].
 export const ownedKinds = Object.keys(ownedTypes) as readonly OwnedKind[];
 
+/** Whether objects of a kind give a ServiceAccount permissions. */
+export function isRightKind(kind: OwnedKind): boolean {
+  return kind === "Role" || kind === "RoleBinding" || kind === "ClusterRoleBinding";
+}
+
 /** A desired object. */
 export interface OwnedObject {
   readonly kind: OwnedKind;

@@ -6,7 +6,7 @@
  */
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { joinSome } from "@gatewayproxy/runtime/bounded-text";
-import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
+import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { runInSlices, type Steps } from "@gatewayproxy/runtime/steps";
 import { errorMessage } from "@gatewayproxy/runtime/thrown-value";
@@ -16,6 +16,7 @@ import { type KubeApi, resourcePath } from "../../kube/api.ts";
 import { ApiFailure } from "../../kube/api-failure.ts";
 import type { ClusterConnection } from "../../kube/connection.ts";
 import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
+import { FreedLists } from "../../kube/namespace-room.ts";
 import { RepairLimit } from "../../kube/repair-limit.ts";
 import { unfinished, UnfinishedWrites } from "../../kube/unfinished-writes.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
@@ -24,6 +25,7 @@ import { gatewayNamespaceLabel, labelOf, managedBy, managedByLabel, ownerOf } fr
 import {
   appliedFields,
   contains,
+  isRightKind,
   observedObjects,
   type OwnedKind,
   ownedKey,
@@ -107,10 +109,7 @@ export class Provisioner {
   readonly #options: ProvisionerOptions;
   readonly #watches: ReadonlyMap<OwnedKind, ObjectWatch<KubeObject>>;
   readonly #memory: OwnedMemory;
-  /** The last time at which kinds were listed again, since there was room. */
-  #listedAgainMs = Number.NEGATIVE_INFINITY;
-  /** Set while there is room for objects that may not be listed yet. */
-  #roomTimer: Timer | undefined;
+  readonly #freed: FreedLists<OwnedKind>;
   /**
    * The last applied object, by key, with the fields expected in the API server. A comparison with the current object
    * is not sufficient, because that may still contain a field that is not applied any more.
@@ -139,6 +138,11 @@ export class Provisioner {
     const { connection, clock, random, log, onChange } = options;
     this.#repairs = new RepairLimit(clock);
     this.#memory = new OwnedMemory(options.heapBytes);
+    this.#freed = new FreedLists({
+      ...{ clock, rooms: this.#memory.rooms, onDue: onChange },
+      // An object that is known stays as it is.
+      listAgain: (kind, namespaces) => this.#watches.get(kind)?.listAgain(namespaces, () => false),
+    });
     this.#unfinished = new UnfinishedWrites({ clock, onWritten: onChange });
     this.#watches = new Map(
       ownedKinds.map((kind) => [
@@ -149,7 +153,7 @@ export class Provisioner {
           selector: { labelSelector: `${managedByLabel}=${managedBy}` },
           read: (object: KubeObject, before: KubeObject | undefined) => this.#memory.read(kind, object, before),
           onRemoved: (removed: KubeObject) => this.#memory.release(removed),
-          onList: (namespace?: string) => this.#memory.beginList(kind, namespace),
+          onList: (namespace?: string) => this.#memory.roomOf(kind).beginList(kind, namespace),
         }),
       ]),
     );
@@ -186,7 +190,7 @@ export class Provisioner {
   /** Reconciles all objects. Never rejects. Resolves with the errors. */
   async reconcile({ desired, present, suspended, terminating }: Provision): Promise<ProvisionErrors> {
     if (this.listError !== undefined) return noProvisionErrors;
-    this.#listFreed();
+    this.#freed.use();
     this.#appliedAccounts.clear();
     const kept = [...suspended.values()].flatMap((rights) => (rights.kind === "known" ? rights.roles : []));
     const served = this.#ownersWithBinding();
@@ -391,25 +395,9 @@ export class Provisioner {
     await this.#unfinished.ended();
   }
 
-  /** Lists objects again for which there was no room and is room now, if need be later. */
-  #listFreed(): void {
-    this.#roomTimer?.cancel();
-    if (!this.#memory.hasFreed) return;
-    const { clock, onChange } = this.#options;
-    const leftMs = this.#listedAgainMs + listAgainMs - clock.monotonicMs();
-    if (leftMs > 0) {
-      this.#roomTimer = clock.setTimer(leftMs, onChange);
-      return;
-    }
-    this.#listedAgainMs = clock.monotonicMs();
-    for (const [kind, namespaces] of this.#memory.takeFreed()) {
-      if (namespaces.length > 0) this.#watches.get(kind)?.listAgain(namespaces, () => false);
-    }
-  }
-
   /** Stops watching. */
   close(): void {
-    this.#roomTimer?.cancel();
+    this.#freed.close();
     for (const watch of this.#watches.values()) watch.close();
   }
 
@@ -566,12 +554,9 @@ interface ProvisionError {
  */
 const changesPerPass = 48;
 
-/** The minimum time between two lists of what had no room. */
-const listAgainMs = 30_000;
-
 /** Whether an object gives a ServiceAccount permissions. */
 function isRight({ kind }: Pick<OwnedObject, "kind">): boolean {
-  return kind === "Role" || kind === "RoleBinding" || kind === "ClusterRoleBinding";
+  return isRightKind(kind);
 }
 
 function isNoRight(object: OwnedObject): boolean {

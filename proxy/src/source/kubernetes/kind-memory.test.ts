@@ -143,7 +143,7 @@ test.each(policies)(
     const before = first.find(isRepresenting);
     if (before === undefined) throw new Error("none represents the others");
     memory.release(before);
-    expect([memory.hasFreed, memory.takeFreed()]).toEqual([true, [{ kind, namespace: "crowd" }]]);
+    expect([memory.room.hasFreed, memory.room.takeFreed()]).toEqual([true, [{ kind, namespace: "crowd" }]]);
     expect(readAll(memory, kind, spec, ["late", "later"]).map(isRepresenting)).toEqual([true, false]);
   },
 );
@@ -155,13 +155,13 @@ test("kinds are listed again once the object that represents others has room", (
   const all = readAll(memory, kind, large, names(100)).filter((each) => each !== undefined);
   const before = all.at(-1);
   if (before === undefined) throw new Error("none represents the others");
-  expect([isWaiting(before), memory.hasFreed]).toEqual([true, false]);
+  expect([isWaiting(before), memory.room.hasFreed]).toEqual([true, false]);
   const metadata = { namespace: "crowd", name: "n", uid: "n" };
   const object = { apiVersion: "gatewayproxy.dev/v1alpha1", kind, metadata, spec };
   const small = memory.read(object, before, (part, errors) =>
     cacheResource(part, before, { keepsStatus: true, errors }),
   );
-  expect([small !== undefined && isWaiting(small), memory.hasFreed]).toEqual([false, true]);
+  expect([small !== undefined && isWaiting(small), memory.room.hasFreed]).toEqual([false, true]);
 });
 
 test("only kinds of namespaces with objects without room are listed again", () => {
@@ -169,11 +169,11 @@ test("only kinds of namespaces with objects without room are listed again", () =
   const spec = { parentRefs: [{ name: "web" }], rules: [{}] };
   const [first] = readAll(memory, "HTTPRoute", spec, names(1));
   if (first !== undefined) memory.release(first);
-  expect(memory.hasFreed).toBe(false);
+  expect(memory.room.hasFreed).toBe(false);
   const [second] = readAll(memory, "GRPCRoute", spec, names(3));
   if (second !== undefined) memory.release(second);
   const freed = [{ kind: "GRPCRoute", namespace: "crowd" }];
-  expect([memory.hasFreed, memory.takeFreed(), memory.hasFreed]).toEqual([true, freed, false]);
+  expect([memory.room.hasFreed, memory.room.takeFreed(), memory.room.hasFreed]).toEqual([true, freed, false]);
 });
 
 test("an EndpointSlice counts with its ports", () => {
@@ -187,8 +187,8 @@ test("an EndpointSlice counts with its ports", () => {
   expect(read && isWaiting(read)).toBe(true);
 });
 
-test("of the statuses of a namespace that take half as much as its objects may, a hash is kept", () => {
-  const memory = new KindMemory("routes", { maxBytes: 160_000, keepsStatus: true });
+test("of the statuses of a namespace that take more than a quarter of what its objects may, a hash is kept", () => {
+  const memory = new KindMemory("routes", { maxBytes: 320_000, keepsStatus: true });
   const read = (namespace: string, name: string, before?: CachedResource) => {
     const status = { parents: [{ conditions: [{ message: "x".repeat(38_000) }] }] };
     return memory.read({ ...route(namespace, name, 8), status }, before, (object, errors) =>

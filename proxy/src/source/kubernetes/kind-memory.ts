@@ -14,6 +14,7 @@ import { maxServicePorts } from "../../api/service.ts";
 import { longStatusOf } from "../../kube/long-status.ts";
 import { fieldsOf, type KubeObject, objectsOf, textOf } from "../../kube/object.ts";
 import { bytesIn } from "../../kube/object-bytes.ts";
+import { NamespaceRoom, NumbersByKey, type Place, SharedRoom } from "../../kube/namespace-room.ts";
 import type { CachedResource } from "./cached-resource.ts";
 
 /** Kinds whose objects share a bound in each namespace. */
@@ -24,6 +25,11 @@ interface Group {
   /** What each takes beside its content, in bytes. */
   readonly objectBytes: number;
   readonly words: string;
+  /**
+   * Kinds that restrict others, and that perhaps only an operator may write, take no part of what the others may take
+   * together.
+   */
+  readonly isRestricting?: true;
 }
 
 const groups = {
@@ -33,9 +39,21 @@ const groups = {
     words: "Gateways and ListenerSets",
   },
   backends: { kinds: ["Backend"], share: 1 / 16, objectBytes: 4_096, words: "Backends" },
-  policies: { kinds: ["ProxyPolicy"], share: 1 / 16, objectBytes: 4_096, words: "ProxyPolicies" },
-  tlsPolicies: { kinds: ["BackendTLSPolicy"], share: 1 / 32, objectBytes: 2_048, words: "BackendTLSPolicies" },
-  grants: { kinds: ["ReferenceGrant"], share: 1 / 32, objectBytes: 1_024, words: "ReferenceGrants" },
+  policies: { kinds: ["ProxyPolicy"], share: 1 / 16, objectBytes: 4_096, words: "ProxyPolicies", isRestricting: true },
+  tlsPolicies: {
+    kinds: ["BackendTLSPolicy"],
+    share: 1 / 32,
+    objectBytes: 2_048,
+    words: "BackendTLSPolicies",
+    isRestricting: true,
+  },
+  grants: {
+    kinds: ["ReferenceGrant"],
+    share: 1 / 32,
+    objectBytes: 1_024,
+    words: "ReferenceGrants",
+    isRestricting: true,
+  },
   services: { kinds: ["Service"], share: 1 / 16, objectBytes: 1_024, words: "Services" },
   endpointSlices: { kinds: ["EndpointSlice"], share: 1 / 16, objectBytes: 1_024, words: "EndpointSlices" },
 } as const satisfies Record<string, Group>;
@@ -64,6 +82,8 @@ const contentSizes = {
   /** Of these lists, results, statuses and messages are kept. */
   items: { parentRefs: 2_048, backendRefs: 1_024, hostnames: 768, targetRefs: 512, listeners: 512 },
 };
+/** The same of a status, which nothing is computed of. */
+const statusSizes = { map: 64, field: 16 };
 /** Of an endpoint beside its two texts, and of a port beside its name. */
 const endpointBytes = 80;
 const portBytes = 160;
@@ -98,10 +118,29 @@ function isWithoutRoom(usage: Usage | undefined): boolean {
   return usage !== undefined && usage.state !== "read";
 }
 
-/** The objects of a kind in a namespace. */
-interface Place {
-  readonly kind: string;
-  readonly namespace: string;
+/** What the kinds of all groups but the restricting ones take together, as a part of the heap. */
+const sharedPart = 3 / 16;
+/** What the statuses of a group take beside its objects, as a part of what these take. */
+const statusPart = 1 / 4;
+
+/** The memories of all groups of a process. */
+export function openKindMemories(options: Omit<KindMemoryOptions, "shared">): ReadonlyMap<BoundedGroup, KindMemory> {
+  const shared = new SharedRoom(heapBytes() * sharedPart);
+  return new Map(boundedGroups.map((group) => [group, new KindMemory(group, { ...options, shared })]));
+}
+
+function heapBytes(): number {
+  return getHeapStatistics().heap_size_limit;
+}
+
+/** Options of a `KindMemory`. */
+export interface KindMemoryOptions {
+  /** Of a namespace. Default: the part of the heap of the group. */
+  readonly maxBytes?: number | undefined;
+  /** Whether statuses are kept. Who may write them may write any text. Default: false. */
+  readonly keepsStatus?: boolean;
+  /** What the groups take together; absent: nothing. */
+  readonly shared?: SharedRoom;
 }
 
 /** The objects of a group of kinds in all namespaces. */
@@ -109,38 +148,33 @@ export class KindMemory {
   readonly #group: Group;
   /** The maximum of the estimated bytes of one namespace. */
   readonly maxBytes: number;
-  /** In bytes, by namespace. */
-  readonly #used = new Map<string, number>();
-  readonly #usedByStatuses = new Map<string, number>();
   readonly #keepsStatus: boolean;
-  /** Objects without room that are kept. */
-  readonly #waiting = new CountedPlaces();
+  /** Where further objects are without room, they are left out. */
+  readonly room: NamespaceRoom;
+  readonly #statusRoom: NamespaceRoom;
+  /** Objects without room that are kept, by `placeKey`. */
+  readonly #waiting = new NumbersByKey();
   /** Those of them that represent others. */
-  readonly #representing = new CountedPlaces();
-  /** The namespaces with further objects without room, which are not kept; by kind. */
-  readonly #leftOut = new Map<string, Set<string>>();
-  /** Namespaces in which objects were removed or became smaller while others wait for room. */
-  readonly #freed = new Set<string>();
+  readonly #representing = new NumbersByKey();
 
-  /**
-   * @param options.maxBytes of a namespace, for tests.
-   * @param options.keepsStatus whether statuses are kept. Who may write them may write any text. Default: false.
-   */
-  constructor(
-    of: BoundedGroup,
-    options: { readonly maxBytes?: number | undefined; readonly keepsStatus?: boolean } = {},
-  ) {
-    const { maxBytes, keepsStatus = false } = options;
-    this.#group = groups[of];
+  constructor(of: BoundedGroup, { maxBytes, keepsStatus = false, shared }: KindMemoryOptions = {}) {
+    const group: Group = groups[of];
+    this.#group = group;
     this.#keepsStatus = keepsStatus;
-    this.maxBytes = maxBytes ?? Math.floor(getHeapStatistics().heap_size_limit * this.#group.share);
+    this.maxBytes = maxBytes ?? Math.floor(heapBytes() * group.share);
+    this.room = new NamespaceRoom({
+      ...{ kinds: group.kinds, maxBytes: this.maxBytes },
+      ...(shared !== undefined && group.isRestricting !== true && { shared }),
+      areWaiting: (kind, namespace) => this.#waiting.of(placeKey({ kind, namespace })) > 0,
+    });
+    this.#statusRoom = new NamespaceRoom<string>({ kinds: [], maxBytes: this.maxBytes * statusPart });
   }
 
   /**
    * Returns an object as it is parsed, or rejected if its namespace has no room for it. Returns undefined for a new
-   * object if many others without room are kept, of which one represents it. If the statuses of its namespace take half
-   * as much as its objects may, nothing but a hash of a further one is kept: a status must not decide whether an object
-   * is rejected, which changes its status.
+   * object if many others without room are kept, of which one represents it. If the statuses of its namespace have
+   * no room, nothing but a hash of a further one is kept: a status must not decide whether an object is rejected, which
+   * changes its status.
    *
    * @param before the previous version, which this one replaces.
    * @param parse gets the errors with which the object is rejected.
@@ -155,14 +189,13 @@ export class KindMemory {
     const usageBefore = before && usages.get(before);
     const { object, statusBytes } = this.#withinStatusRoom(whole, namespace, usageBefore);
     const bytes = this.#group.objectBytes + contentBytes(object);
-    const usedByOthers = (this.#used.get(namespace) ?? 0) - (usageBefore?.bytes ?? 0);
-    if (usedByOthers + bytes <= this.maxBytes) {
+    if (this.room.has(namespace, bytes, usageBefore?.bytes)) {
       return this.#keep(parse(object, []), usageBefore, { kind, namespace, bytes, statusBytes, state: "read" });
     }
-    const isAmongMany = before === undefined && this.#waiting.of(kind, namespace) >= maxWaiting - 1;
-    if (isAmongMany && this.#representing.of(kind, namespace) > 0) {
-      const namespaces = this.#leftOut.get(kind) ?? new Set();
-      this.#leftOut.set(kind, namespaces.add(namespace));
+    const key = placeKey({ kind, namespace });
+    const isAmongMany = before === undefined && this.#waiting.of(key) >= maxWaiting - 1;
+    if (isAmongMany && this.#representing.of(key) > 0) {
+      this.room.leaveOut(kind, namespace);
       return undefined;
     }
     const represents = isAmongMany || usageBefore?.state === "representing";
@@ -179,31 +212,11 @@ export class KindMemory {
     if (usage !== undefined) this.#count(usage, undefined);
   }
 
-  /** A list of all objects of a kind begins, or of those in a namespace. It finds those that are left out. */
-  beginList(kind: string, namespace?: string): void {
-    if (namespace === undefined) this.#leftOut.delete(kind);
-    else this.#leftOut.get(kind)?.delete(namespace);
-  }
-
-  /** Whether there may be room now for objects that had none. */
-  get hasFreed(): boolean {
-    return this.#freed.size > 0;
-  }
-
-  /** Returns the places with objects for which there may be room now, which are to be listed again. */
-  takeFreed(): readonly Place[] {
-    const freed = [...this.#freed];
-    this.#freed.clear();
-    const places = this.#group.kinds.flatMap((kind) => freed.map((namespace) => ({ kind, namespace })));
-    return places.filter(({ kind, namespace }) => this.#waits(kind, namespace));
-  }
-
   #withinStatusRoom(object: KubeObject, namespace: string, before: Usage | undefined) {
     const { status } = object;
     if (!this.#keepsStatus || status === undefined) return { object, statusBytes: 0 };
-    const statusBytes = bytesIn(status, contentSizes);
-    const usedByOthers = (this.#usedByStatuses.get(namespace) ?? 0) - (before?.statusBytes ?? 0);
-    if (usedByOthers + statusBytes <= this.maxBytes / 2) return { object, statusBytes };
+    const statusBytes = bytesIn(status, statusSizes);
+    if (this.#statusRoom.has(namespace, statusBytes, before?.statusBytes)) return { object, statusBytes };
     return { object: { ...object, status: longStatusOf(status) }, statusBytes: 0 };
   }
 
@@ -215,27 +228,20 @@ export class KindMemory {
 
   #count(before: Usage | undefined, after: Usage | undefined): void {
     const namespace = (after ?? before)?.namespace ?? "";
-    const change = (after?.bytes ?? 0) - (before?.bytes ?? 0);
-    addTo(this.#used, namespace, change);
-    addTo(this.#usedByStatuses, namespace, (after?.statusBytes ?? 0) - (before?.statusBytes ?? 0));
     this.#countWaiting(before, -1);
     this.#countWaiting(after, 1);
+    this.room.count(namespace, (after?.bytes ?? 0) - (before?.bytes ?? 0));
+    this.#statusRoom.count(namespace, (after?.statusBytes ?? 0) - (before?.statusBytes ?? 0));
     const hasLeft = isWithoutRoom(before) && after === undefined;
     // Another one is to represent those that are left out.
     const representsNoMore = before?.state === "representing" && after?.state !== "representing";
-    if ((change < 0 || hasLeft || representsNoMore) && this.#group.kinds.some((kind) => this.#waits(kind, namespace))) {
-      this.#freed.add(namespace);
-    }
+    if (hasLeft || representsNoMore) this.room.freed(namespace);
   }
 
   #countWaiting(usage: Usage | undefined, by: number): void {
     if (usage === undefined || usage.state === "read") return;
-    this.#waiting.add(usage.kind, usage.namespace, by);
-    if (usage.state === "representing") this.#representing.add(usage.kind, usage.namespace, by);
-  }
-
-  #waits(kind: string, namespace: string): boolean {
-    return this.#waiting.of(kind, namespace) > 0 || this.#leftOut.get(kind)?.has(namespace) === true;
+    this.#waiting.add(placeKey(usage), by);
+    if (usage.state === "representing") this.#representing.add(placeKey(usage), by);
   }
 
   #noRoom(namespace: string): FieldError {
@@ -247,23 +253,8 @@ export class KindMemory {
   }
 }
 
-/** Numbers of objects by kind and namespace. */
-class CountedPlaces {
-  readonly #counts = new Map<string, number>();
-
-  of(kind: string, namespace: string): number {
-    return this.#counts.get(`${kind} ${namespace}`) ?? 0;
-  }
-
-  add(kind: string, namespace: string, change: number): void {
-    addTo(this.#counts, `${kind} ${namespace}`, change);
-  }
-}
-
-function addTo(numbers: Map<string, number>, key: string, change: number): void {
-  const sum = (numbers.get(key) ?? 0) + change;
-  if (sum > 0) numbers.set(key, sum);
-  else numbers.delete(key);
+function placeKey({ kind, namespace }: Place): string {
+  return `${kind} ${namespace}`;
 }
 
 /** Returns what the status of an object without room needs, and what is left of one without a valid version. */

@@ -24,12 +24,13 @@ import {
 } from "../../api/resource.ts";
 import type { ClusterConnection } from "../../kube/connection.ts";
 import { fieldsOf, type KubeObject, textOf } from "../../kube/object.ts";
+import { FreedLists } from "../../kube/namespace-room.ts";
 import { type WatchQuota, openWatchQuota } from "../../kube/watch-quota.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { coalesce, type Coalescer } from "../coalesce.ts";
 import { type CachedResource, cacheResource } from "./cached-resource.ts";
 import { droppedFields } from "./dropped-fields.ts";
-import { type BoundedGroup, boundedGroups, groupOf, isWaiting, KindMemory } from "./kind-memory.ts";
+import { type BoundedGroup, groupOf, isWaiting, type KindMemory, openKindMemories } from "./kind-memory.ts";
 import { isDenied, NamedMemory } from "./named-memory.ts";
 import { Recovery } from "./recovery.ts";
 import { isFaulty, listedObjects, resourcesIn, wholeSet } from "./listed-objects.ts";
@@ -141,8 +142,8 @@ const endpointQuietMs = 5;
 const namedWaitMs = 3_000;
 
 /**
- * The minimum time between two reads of what had no room in a namespace. Each reads all objects of a selection or a
- * kind again, which may have tens of megabytes, and edits of the other objects can make room at any time.
+ * The minimum time between two reads of what had no room in a namespace. Each reads all objects of a selection again,
+ * which may have tens of megabytes, and edits of the other objects can make room at any time.
  */
 const reopenMs = 30_000;
 
@@ -187,8 +188,7 @@ class Source implements KubernetesSource {
   readonly #whole: ReadonlyMap<WholeKind, ResourceWatch>;
   readonly #named = new Map<ResourceKey, NamedWatch>();
   readonly #memories: ReadonlyMap<BoundedGroup, KindMemory>;
-  /** The last time at which kinds were listed again, since there was room. */
-  #listedAgainMs = Number.NEGATIVE_INFINITY;
+  readonly #freed: FreedLists<string>;
   /** By namespace. */
   readonly #shares = new Map<string, NamespaceShare>();
   /** Watches that were closed to read their objects again. */
@@ -212,8 +212,14 @@ class Source implements KubernetesSource {
     const onFailure = (error: unknown, retryMs: number) =>
       options.log.error({ err: error, retryMs }, "cannot apply the configuration; the previous one stays in force");
     this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action: () => this.#rebuild(), onFailure });
-    const ofKinds = { maxBytes: options.maxKindBytes, keepsStatus: options.keepsStatus };
-    this.#memories = new Map(boundedGroups.map((group) => [group, new KindMemory(group, ofKinds)]));
+    const { maxKindBytes, keepsStatus, clock } = options;
+    this.#memories = openKindMemories({ maxBytes: maxKindBytes, keepsStatus });
+    this.#freed = new FreedLists({
+      clock,
+      rooms: Array.from(this.#memories.values(), ({ room }) => room),
+      listAgain: (kind, namespaces) => this.#whole.get(kind as WholeKind)?.listAgain(namespaces, isWaiting),
+      onDue: () => this.#changes.trigger(),
+    });
     this.#recovery = new Recovery(options.clock, () => this.#changes.trigger());
     this.#whole = new Map(wholeKinds.map((kind) => [kind, this.#watch(kind, collectionPaths(kind))]));
   }
@@ -228,6 +234,7 @@ class Source implements KubernetesSource {
     this.#endWait();
     this.#waitTimer?.cancel();
     this.#roomTimer?.cancel();
+    this.#freed.close();
     for (const watch of this.#whole.values()) watch.close();
     for (const { watch } of this.#named.values()) watch.close();
     await this.#changes.close();
@@ -262,7 +269,7 @@ class Source implements KubernetesSource {
       },
       ...(memory !== undefined && {
         onRemoved: (removed) => memory.release(removed),
-        onList: (namespace) => memory.beginList(kind, namespace),
+        onList: (namespace) => memory.room.beginList(kind, namespace),
       }),
       onChange: () => this.#changes.trigger(this.#quietMsOf(kind)),
       onReceived: () => this.#recovery.received(),
@@ -368,30 +375,12 @@ class Source implements KubernetesSource {
 
   /** Reads objects again for which there was no room and is room now, if need be later. */
   #useFreedMemory(): void {
-    const waitMs = Math.min(this.#reopenNamed(), this.#listKindsAgain());
+    this.#freed.use();
+    const waitMs = this.#reopenNamed();
     this.#roomTimer?.cancel();
     if (Number.isFinite(waitMs)) {
       this.#roomTimer = this.#options.clock.setTimer(waitMs, () => this.#changes.trigger());
     }
-  }
-
-  /** Lists kinds again. Returns the time until that is permitted, in ms; infinity if it is not necessary. */
-  #listKindsAgain(): number {
-    const memories = [...this.#memories.values()].filter(({ hasFreed }) => hasFreed);
-    if (memories.length === 0) return Number.POSITIVE_INFINITY;
-    const now = this.#options.clock.monotonicMs();
-    const leftMs = this.#listedAgainMs + reopenMs - now;
-    if (leftMs > 0) return leftMs;
-    this.#listedAgainMs = now;
-    const freed = Map.groupBy(
-      memories.flatMap((memory) => memory.takeFreed()),
-      ({ kind }) => kind,
-    );
-    for (const [kind, watch] of this.#whole) {
-      const namespaces = freed.get(kind)?.map(({ namespace }) => namespace);
-      if (namespaces !== undefined) watch.listAgain(namespaces, isWaiting);
-    }
-    return Number.POSITIVE_INFINITY;
   }
 
   /**

@@ -2,12 +2,17 @@
  * Bounds the memory of the Secrets and ConfigMaps of one namespace that a process reads. Anyone may write thousands of
  * them with a megabyte each, and select each of them by the selectors of many policies.
  */
+import { getHeapStatistics } from "node:v8";
 import { fieldsOf, type KubeObject } from "../../kube/object.ts";
 import type { CachedResource } from "./cached-resource.ts";
 import { reportedPart } from "./reported-part.ts";
 
-/** The maximum of all texts of a namespace together, in characters. A certificate with its key has some 7,000. */
+/**
+ * The maximum of all texts of a namespace together, in characters, and as a part of the heap. A certificate with its
+ * key has some 7,000.
+ */
 const maxLength = 64 * 1024 * 1024;
+const heapPart = 1 / 16;
 /** Of an object without texts, and its type. */
 const emptyLength = 512;
 /** Of each key beside its text and that of its value. */
@@ -22,7 +27,7 @@ export class NamedMemory {
   readonly #max: number;
 
   /** @param max for tests. */
-  constructor(max = maxLength) {
+  constructor(max = Math.min(maxLength, Math.floor(getHeapStatistics().heap_size_limit * heapPart))) {
     this.#max = max;
   }
 
@@ -35,7 +40,7 @@ export class NamedMemory {
     const length = lengthOf(object);
     this.#used -= keptLengthOf(before);
     if (this.#used + length > this.#max) {
-      const denied = deniedObject(object);
+      const denied = deniedObject(object, this.#max);
       lengths.set(denied, -length);
       return denied;
     }
@@ -80,9 +85,9 @@ function keptLengthOf(cached: CachedResource | undefined): number {
   return cached === undefined ? 0 : Math.max(0, lengths.get(cached) ?? 0);
 }
 
-function deniedObject(object: KubeObject): CachedResource {
+function deniedObject(object: KubeObject, max: number): CachedResource {
   const { namespace } = fieldsOf(object["metadata"]);
-  const message = `is not read: the Secrets and ConfigMaps of namespace ${String(namespace)} that are read have more than ${maxLength} characters`;
+  const message = `is not read: the Secrets and ConfigMaps of namespace ${String(namespace)} that are read have more than ${max} characters`;
   const errors = [{ path: [], message, isUnknownField: false }];
   return {
     resource: undefined,
