@@ -7,6 +7,7 @@ import type { Result } from "@gatewayproxy/runtime/problem";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import { findCluster } from "../kube/cluster.ts";
 import { ClusterConnection } from "../kube/connection.ts";
+import { placeKey } from "../source/kubernetes/kind-memory.ts";
 import { openKubernetesSource, type Selection } from "../source/kubernetes/kubernetes-source.ts";
 import { contained } from "../translate/containment.ts";
 import type { TranslateOptions } from "../translate/context.ts";
@@ -17,6 +18,7 @@ import { secretSelections } from "../translate/reference/selected-secrets.ts";
 import type { WholeKind } from "../source/kubernetes/watched-kinds.ts";
 import type { ResourceSet } from "../api/resource.ts";
 import { concernsGateway } from "./gateway-concerns.ts";
+import { ReplicaCount } from "./replica-count.ts";
 import type { SourcedResources } from "./configuration.ts";
 
 /** The cluster, the served Gateway, and the receiver of its resources. */
@@ -45,6 +47,9 @@ export interface KubernetesOptions {
  */
 const restrictingKinds: readonly WholeKind[] = ["ProxyPolicy", "BackendTLSPolicy"];
 
+/** The kinds from which a proxy knows the number of its replicas. */
+const endpointKinds: readonly WholeKind[] = ["Service", "EndpointSlice"];
+
 /** A cluster that is read. */
 export interface OpenedKubernetes {
   /** The number of watches whose last request failed. */
@@ -65,6 +70,8 @@ export async function openKubernetes(options: KubernetesOptions): Promise<Result
   log.info({ server: found.value.server.href, ...(gateway && { gateway }) }, "reading the cluster");
   const connection = new ClusterConnection(found.value);
   let applied: Promise<unknown> = Promise.resolve();
+  const replicas = new ReplicaCount();
+  const ofGateway = (kind: WholeKind) => placeKey({ kind, namespace: gateway?.namespace ?? "" });
   const source = openKubernetesSource({
     connection,
     clock,
@@ -73,11 +80,15 @@ export async function openKubernetes(options: KubernetesOptions): Promise<Result
     select: (resources) => selectResources(gateway, resources),
     keepsStatus: false,
     requiredKinds: refusedPolicies === "Closed" ? restrictingKinds : [],
-    publish: ({ resources, problems, kept, rejected, unreadable, crowded }) => {
+    publish: ({ resources, problems, kept, rejected, unreadable, crowded, incomplete }) => {
+      const options = translateOptions(resources, gateway, portsOfProcess);
+      const isComplete = endpointKinds.every((kind) => !incomplete.has(ofGateway(kind)));
+      const { readyReplicas: counted } = options;
+      const shared = counted !== undefined && { readyReplicas: replicas.of(counted, isComplete) };
       applied = publish({
         ...{ resources, problems, kept, rejected },
         inForce: new Map(),
-        options: { ...translateOptions(resources, gateway, portsOfProcess), unreadable, crowded },
+        options: { ...options, ...shared, unreadable, crowded },
       });
     },
     applied: () => applied,

@@ -1,7 +1,7 @@
 /**
- * Counts what the objects of each namespace take of the memory, against a maximum. Whoever keeps the objects leaves out
- * those without room, and lists them again once there may be room. Every process reads the objects of all namespaces:
- * without a maximum, those of one tenant end it, at every start again.
+ * Counts what the objects of each namespace take of the memory, against a maximum. Those without room are left out, and
+ * are listed again once there may be room. Every process reads the objects of all namespaces: without a maximum, those
+ * of one tenant end it, at every start again.
  */
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 
@@ -96,6 +96,11 @@ export class NamespaceRoom<Kind extends string = string> {
     else this.#leftOut.get(kind)?.delete(namespace);
   }
 
+  /** The places with objects that are left out. */
+  *leftOut(): Iterable<Place<Kind>> {
+    for (const [kind, namespaces] of this.#leftOut) for (const namespace of namespaces) yield { kind, namespace };
+  }
+
   /** There may be room in a namespace now. */
   freed(namespace: string): void {
     if (this.#options.kinds.some((kind) => this.#isWanted(kind, namespace))) this.#freed.add(namespace);
@@ -122,6 +127,10 @@ export class NamespaceRoom<Kind extends string = string> {
 /** Sums by key. Those of 0 take no memory. */
 export class NumbersByKey {
   readonly #sums = new Map<string, number>();
+
+  keys(): Iterable<string> {
+    return this.#sums.keys();
+  }
 
   of(key: string): number {
     return this.#sums.get(key) ?? 0;

@@ -212,6 +212,11 @@ export class KindMemory {
     if (usage !== undefined) this.#count(usage, undefined);
   }
 
+  /** The places with objects without room, as `placeKey`. */
+  incomplete(): readonly string[] {
+    return [...this.#waiting.keys(), ...Array.from(this.room.leftOut(), placeKey)];
+  }
+
   #withinStatusRoom(object: KubeObject, namespace: string, before: Usage | undefined) {
     const { status } = object;
     if (!this.#keepsStatus || status === undefined) return { object, statusBytes: 0 };
@@ -253,7 +258,8 @@ export class KindMemory {
   }
 }
 
-function placeKey({ kind, namespace }: Place): string {
+/** Returns the key of a place, such as `Service infra`. */
+export function placeKey({ kind, namespace }: Place): string {
   return `${kind} ${namespace}`;
 }
 

@@ -89,8 +89,9 @@ test("a route that has no room in its namespace is rejected, and is read once an
     { httproutes: listing([first, second, third]) },
     { maxKindBytes: 8_000 },
   );
-  const { resources, rejected, problems } = await publishedTimes(1);
+  const { resources, rejected, problems, incomplete } = await publishedTimes(1);
   expect(namesOf(resources.HTTPRoute)).toEqual(["a"]);
+  expect([...incomplete]).toEqual(["HTTPRoute default"]);
   expect(rejected).toMatchObject([
     { object: { metadata: { name: "b" } }, inForce: "nothing" },
     { object: { metadata: { name: "c" } }, inForce: "nothing" },
@@ -108,7 +109,8 @@ test("a route that has no room in its namespace is rejected, and is read once an
   expect(namesOf((await publishedTimes(4)).resources.HTTPRoute)).toEqual([]);
   expect(listed()).toBe(2);
   clock.advance(30_000);
-  expect(namesOf((await publishedTimes(5)).resources.HTTPRoute)).toEqual(["c"]);
+  const last = await publishedTimes(5);
+  expect([namesOf(last.resources.HTTPRoute), last.incomplete.size]).toEqual([["c"], 0]);
   expect(listed()).toBe(3);
 });
 

@@ -51,6 +51,8 @@ export interface KubernetesConfiguration {
   readonly unreadable: ReadonlySet<ResourceKey>;
   /** As `Selection.crowded`. */
   readonly crowded: ReadonlySet<string>;
+  /** Where objects of a kind have no room in the memory of their namespace, as `placeKey`. Others may be left out. */
+  readonly incomplete: ReadonlySet<string>;
   /** Kinds that this process may not read, or not in the served versions: it does not know whether objects exist. */
   readonly forbiddenKinds: readonly WholeKind[];
 }
@@ -328,6 +330,7 @@ class Source implements KubernetesSource {
       rejected: faulty.flatMap(({ rejected }) => rejected ?? []),
       unreadable: this.#unreadable(),
       crowded: crowded.union(this.#namespacesWithDenied()),
+      incomplete: new Set(Array.from(this.#memories.values(), (memory) => memory.incomplete()).flat()),
       forbiddenKinds: [...this.#whole].flatMap(([kind, { state }]) => (isUnknown(state) ? [kind] : [])),
     };
     this.#publish(configuration);
