@@ -41,6 +41,8 @@ export interface WatchOptions<T> {
   readonly read: (object: KubeObject, before: T | undefined) => T | undefined;
   /** Called before all objects are listed, or those of a namespace again. */
   readonly onList?: (namespace?: string) => void;
+  /** Called when they are listed. */
+  readonly onListed?: (namespace?: string) => void;
   /** Called for each object that is removed. */
   readonly onRemoved?: (value: T) => void;
   /** Called when the objects or the state may have changed. */
@@ -446,6 +448,7 @@ class Reflector<T> implements ObjectWatch<T> {
     this.#listsWhole = false;
     const removed = [...this.objects.keys()].filter((key) => !listed.has(key));
     for (const key of removed) this.#remove(key);
+    this.#options.onListed?.();
     this.#version = version;
     this.#missingCount = 0;
     this.isFailing = false;
@@ -472,6 +475,7 @@ class Reflector<T> implements ObjectWatch<T> {
       },
     });
     if (signal.aborted) return;
+    this.#options.onListed?.(namespace);
     this.#options.log.debug({ path, changes }, "listed again");
     if (changes > 0) this.#options.onChange();
   }

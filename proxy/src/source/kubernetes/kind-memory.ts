@@ -10,6 +10,7 @@ import { getHeapStatistics } from "node:v8";
 import { routeKinds } from "@gatewayproxy/runtime/route-key";
 import { maxNameLength } from "../../api/endpoint-slice.ts";
 import type { FieldError } from "../../api/issue.ts";
+import type { Resource } from "../../api/resource.ts";
 import { maxServicePorts } from "../../api/service.ts";
 import { longStatusOf } from "../../kube/long-status.ts";
 import { fieldsOf, type KubeObject, objectsOf, textOf } from "../../kube/object.ts";
@@ -143,6 +144,11 @@ export interface KindMemoryOptions {
   readonly shared?: SharedRoom;
 }
 
+/** A version that represents others no more. */
+interface Substitute extends Place {
+  readonly version: CachedResource;
+}
+
 /** The objects of a group of kinds in all namespaces. */
 export class KindMemory {
   readonly #group: Group;
@@ -156,6 +162,8 @@ export class KindMemory {
   readonly #waiting = new NumbersByKey();
   /** Those of them that represent others. */
   readonly #representing = new NumbersByKey();
+  /** Those that represent others no more, until another one does, by `placeKey`. */
+  readonly #substitutes = new Map<string, Substitute>();
 
   constructor(of: BoundedGroup, { maxBytes, keepsStatus = false, shared }: KindMemoryOptions = {}) {
     const group: Group = groups[of];
@@ -190,7 +198,7 @@ export class KindMemory {
     const { object, statusBytes } = this.#withinStatusRoom(whole, namespace, usageBefore);
     const bytes = this.#group.objectBytes + contentBytes(object);
     if (this.room.has(namespace, bytes, usageBefore?.bytes)) {
-      return this.#keep(parse(object, []), usageBefore, { kind, namespace, bytes, statusBytes, state: "read" });
+      return this.#keep(parse(object, []), before, { kind, namespace, bytes, statusBytes, state: "read" });
     }
     const key = placeKey({ kind, namespace });
     const isAmongMany = before === undefined && this.#waiting.of(key) >= maxWaiting - 1;
@@ -203,13 +211,41 @@ export class KindMemory {
     // The last valid version may stay in force.
     const keptBytes = read.rejected?.inForce === "lastValidVersion" ? (usageBefore?.bytes ?? 0) : 0;
     const state = represents ? "representing" : "waiting";
-    return this.#keep(read, usageBefore, { kind, namespace, bytes: keptBytes, statusBytes, state });
+    return this.#keep(read, before, { kind, namespace, bytes: keptBytes, statusBytes, state });
   }
 
   /** An object is not kept any more. */
   release(removed: CachedResource): void {
     const usage = usages.get(removed);
-    if (usage !== undefined) this.#count(usage, undefined);
+    if (usage === undefined) return;
+    this.#keepSubstitute(removed, undefined);
+    this.#count(usage, undefined);
+  }
+
+  /**
+   * The objects of a kind are listed, or those of a namespace. Returns whether there are fewer `substitutes` now, since
+   * nothing is left out.
+   */
+  listed(kind: string, namespace?: string): boolean {
+    const done = [...this.#substitutes].filter(
+      ([, substitute]) =>
+        substitute.kind === kind &&
+        (namespace ?? substitute.namespace) === substitute.namespace &&
+        !this.room.leavesOut(kind, substitute.namespace),
+    );
+    for (const [key] of done) this.#substitutes.delete(key);
+    return done.length > 0;
+  }
+
+  /**
+   * Returns versions that are removed, or that have room, and that stay in force for the objects of a restricting kind
+   * that are left out: another one represents these after the next list.
+   */
+  substitutes(kind: string): readonly CachedResource[] {
+    if (this.#substitutes.size === 0) return [];
+    return [...this.#substitutes.values()].flatMap((substitute) =>
+      substitute.kind === kind ? substitute.version : [],
+    );
   }
 
   /** The places with objects without room, as `placeKey`. */
@@ -225,10 +261,22 @@ export class KindMemory {
     return { object: { ...object, status: longStatusOf(status) }, statusBytes: 0 };
   }
 
-  #keep(read: CachedResource, before: Usage | undefined, usage: Usage): CachedResource {
+  #keep(read: CachedResource, before: CachedResource | undefined, usage: Usage): CachedResource {
+    this.#keepSubstitute(before, usage);
+    const usageBefore = before && usages.get(before);
     usages.set(read, usage);
-    this.#count(before, usage);
+    this.#count(usageBefore, usage);
     return read;
+  }
+
+  #keepSubstitute(before: CachedResource | undefined, after: Usage | undefined): void {
+    if (after?.state === "representing") this.#substitutes.delete(placeKey(after));
+    const usage = before && usages.get(before);
+    if (usage?.state !== "representing" || after?.state === "representing") return;
+    const { kind, namespace } = usage;
+    const isWanted = this.#group.isRestricting === true && this.room.leavesOut(kind, namespace);
+    if (!isWanted || before?.resource === undefined) return;
+    this.#substitutes.set(placeKey(usage), { kind, namespace, version: substituteOf(before.resource) });
   }
 
   #count(before: Usage | undefined, after: Usage | undefined): void {
@@ -252,10 +300,19 @@ export class KindMemory {
   #noRoom(namespace: string): FieldError {
     const mebibytes = (this.maxBytes / 2 ** 20).toFixed(0);
     const { words, share } = this.#group;
-    const bound = `${mebibytes} MiB of memory, 1/${1 / share} of the heap`;
+    const together = this.#group.isRestricting === true ? "" : ", or those of several kinds take too much together";
+    const bound = `${mebibytes} MiB of memory, 1/${1 / share} of the heap${together}`;
     const message = `is not read: the ${words} of namespace ${namespace} take more than ${bound}; it is read when others are removed`;
     return { path: [], message, isUnknownField: false };
   }
+}
+
+/** Returns a version whose name no object has. */
+function substituteOf(resource: Resource): CachedResource {
+  const { metadata } = resource;
+  // The compiler does not relate a kind to its metadata.
+  const renamed = { ...resource, metadata: { ...metadata, name: `${metadata.name}:removed` } } as Resource;
+  return { resource: renamed, rejected: undefined, unknownFields: [] };
 }
 
 /** Returns the key of a place, such as `Service infra`. */

@@ -114,6 +114,35 @@ test("a route that has no room in its namespace is rejected, and is read once an
   expect(listed()).toBe(3);
 });
 
+test("a policy that closes its namespace for those that are left out does so until another one does", async () => {
+  const policy = (at: number) =>
+    object("gatewayproxy.dev/v1alpha1", "ProxyPolicy", `p${at}`, {
+      spec: {
+        targetRefs: [{ group: gatewayGroup, kind: "HTTPRoute", name: "web" }],
+        traffic: { rateLimit: { local: [{ requests: 1, unit: "Hours" }] } },
+      },
+    });
+  const all = Array.from({ length: 100 }, (_, at) => policy(at));
+  const { send, responses, publishedTimes } = await sourcing({ proxypolicies: listing(all) }, { maxKindBytes: 20_000 });
+  const closing = async (times: number) => {
+    const { ProxyPolicy } = (await publishedTimes(times)).resources;
+    return ProxyPolicy.filter(({ spec }) => spec.targetRefs.length === 0).map(({ metadata }) => metadata.name);
+  };
+  const [first] = await closing(1);
+  const [removed] = all.filter(({ metadata }) => metadata.name === first);
+  if (removed === undefined) throw new Error("no policy closes the namespace");
+  // The list that finds those that are left out takes long.
+  let list: ApiCall | undefined;
+  responses["proxypolicies"] = (call) => (list = call);
+  await send("proxypolicies", event("DELETED", removed));
+  expect(await closing(2)).toEqual([`${first}:removed`]);
+  await vi.waitFor(() => expect(list).toBeDefined());
+  const remaining = all.filter((each) => each !== removed);
+  list?.respond(200, { kind: "List", metadata: { resourceVersion: "1001" }, items: remaining });
+  const [second, ...others] = await closing(3);
+  expect([remaining.map(({ metadata }) => metadata.name).includes(second ?? ""), others]).toEqual([true, []]);
+});
+
 describe("changes", () => {
   test("that come together are published together", async () => {
     const { published, send, publishedTimes } = await sourcing();

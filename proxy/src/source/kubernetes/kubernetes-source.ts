@@ -33,7 +33,7 @@ import { droppedFields } from "./dropped-fields.ts";
 import { type BoundedGroup, groupOf, isWaiting, type KindMemory, openKindMemories } from "./kind-memory.ts";
 import { isDenied, NamedMemory } from "./named-memory.ts";
 import { Recovery } from "./recovery.ts";
-import { isFaulty, listedObjects, resourcesIn, wholeSet } from "./listed-objects.ts";
+import { isFaulty, listedObjectsWith, resourcesIn, wholeSet } from "./listed-objects.ts";
 import { withKeptStatus } from "./kept-status.ts";
 import { usedPart } from "./used-part.ts";
 import { WaitBudget } from "./wait-budget.ts";
@@ -272,6 +272,9 @@ class Source implements KubernetesSource {
       ...(memory !== undefined && {
         onRemoved: (removed) => memory.release(removed),
         onList: (namespace) => memory.room.beginList(kind, namespace),
+        onListed: (namespace) => {
+          if (memory.listed(kind, namespace)) this.#changes.trigger();
+        },
       }),
       onChange: () => this.#changes.trigger(this.#quietMsOf(kind)),
       onReceived: () => this.#recovery.received(),
@@ -279,6 +282,11 @@ class Source implements KubernetesSource {
         onOutOfDate: () => this.#recovery.becameOutOfDate(this.#kindsOutOfDate() === this.#whole.size),
       }),
     });
+  }
+
+  #substitutes(kind: WholeKind): readonly CachedResource[] {
+    const group = groupOf(kind);
+    return (group && this.#memories.get(group)?.substitutes(kind)) ?? [];
   }
 
   #quietMsOf(kind: WholeKind | NamedObject["kind"]): number {
@@ -291,7 +299,10 @@ class Source implements KubernetesSource {
     this.#rebuiltMs = this.#options.clock.monotonicMs();
     if (this.#hasEnded() || !this.#isListed()) return;
     // The selection runs in steps. This copy keeps it consistent; changes during the selection trigger another run.
-    const whole = Array.from(this.#whole, ([kind, { values }]) => ({ kind, ...listedObjects(values) }));
+    const whole = Array.from(this.#whole, ([kind, { values }]) => ({
+      kind,
+      ...listedObjectsWith(values, ...this.#substitutes(kind)),
+    }));
     const { outages } = this.#recovery;
     const isPartlyOld = this.#kindsAreAwaited();
     const {

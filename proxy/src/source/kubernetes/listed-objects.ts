@@ -1,5 +1,5 @@
 /** The objects of a kind that is watched as a whole. What is computed of them is kept until one of them changes. */
-import { memoised } from "@gatewayproxy/runtime/memoised";
+import { memoised, memoisedWith } from "@gatewayproxy/runtime/memoised";
 import { type Resource, resourceSet, type ResourceSet } from "../../api/resource.ts";
 import type { CachedResource } from "./cached-resource.ts";
 import type { WholeKind } from "./watched-kinds.ts";
@@ -18,6 +18,15 @@ export const listedObjects = memoised(
     resources: resourcesIn(cached),
     faulty: cached.filter(isFaulty),
   }),
+);
+
+/** The same with further versions in force, which have no problem to report. */
+export const listedObjectsWith = memoisedWith(
+  (cached: readonly CachedResource[], ...further: readonly CachedResource[]): ListedObjects => {
+    const listed = listedObjects(cached);
+    if (further.length === 0) return listed;
+    return { ...listed, resources: [...listed.resources, ...resourcesIn(further)] };
+  },
 );
 
 /** Whether an object has a problem to report. */
