@@ -71,6 +71,18 @@ describe("the chart", () => {
     });
   });
 
+  test("gives its Redis the password with which the rate limit service connects", async () => {
+    const values = "rateLimitService.enabled=true,redis.enabled=true";
+    const secret = "rateLimitService.redis.authSecret.name=counters";
+    const rendered = await template("--set", `${values},${secret}`);
+    expect(rendered).toContain("--requirepass, $(REDIS_PASSWORD)]");
+    const reference = "valueFrom: { secretKeyRef: { name: counters, key: auth } }";
+    for (const name of ["REDIS_PASSWORD", "REDIS_AUTH"]) {
+      expect(rendered.replaceAll(/\s+/g, " ")).toContain(`- name: ${name} ${reference}`);
+    }
+    expect(await template("--set", values)).not.toContain("requirepass");
+  });
+
   test("hands on which clients may read metrics, also those of the proxies", async () => {
     const peers = '[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"monitoring"}}}]';
     const rendered = await template("--set-json", `networkPolicy.metricsFrom=${peers}`);
