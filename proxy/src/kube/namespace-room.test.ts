@@ -3,9 +3,9 @@ import { expect, test } from "vitest";
 import { FreedLists, NamespaceRoom, SharedRoom } from "./namespace-room.ts";
 
 function twoRooms() {
-  const shared = new SharedRoom(100);
-  const routes = new NamespaceRoom({ kinds: ["Route"], maxBytes: 80, shared });
-  const backends = new NamespaceRoom({ kinds: ["Backend"], maxBytes: 60, shared });
+  const room = new SharedRoom(80);
+  const routes = new NamespaceRoom({ kinds: ["Route"], maxBytes: 80, shared: { room, ownBytes: 10 } });
+  const backends = new NamespaceRoom({ kinds: ["Backend"], maxBytes: 60, shared: { room, ownBytes: 10 } });
   return { routes, backends };
 }
 
@@ -21,6 +21,17 @@ test("a namespace has the room of a kind, and no more than that of several kinds
   backends.count("crowd", 20);
   // A version that takes less than the one before it has room.
   expect([routes.has("crowd", 80, 80), routes.has("crowd", 81, 80)]).toEqual([true, false]);
+});
+
+test("a kind has a part of its own, whatever the others take", () => {
+  const { routes, backends } = twoRooms();
+  backends.count("crowd", 60);
+  routes.count("crowd", 30);
+  expect([routes.has("crowd", 11), routes.has("crowd", 10)]).toEqual([false, true]);
+  routes.count("crowd", -30);
+  routes.count("crowd", 40);
+  backends.count("crowd", -60);
+  expect([backends.has("crowd", 60), routes.has("crowd", 40)]).toEqual([true, true]);
 });
 
 test("what is removed of a kind makes room for what is left out of another one", () => {

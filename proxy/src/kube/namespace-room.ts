@@ -17,8 +17,8 @@ export interface RoomOptions<Kind extends string> {
   readonly kinds: readonly Kind[];
   /** The maximum of one namespace, in bytes. */
   readonly maxBytes: number;
-  /** What several rooms have together; absent: nothing. */
-  readonly shared?: SharedRoom;
+  /** What several rooms have together beside the part that this one has for itself; absent: nothing. */
+  readonly shared?: { readonly room: SharedRoom; readonly ownBytes: number };
   /** Whether objects of a kind wait for room, beside those that are left out. Default: none do. */
   readonly areWaiting?: (kind: Kind, namespace: string) => boolean;
 }
@@ -46,7 +46,7 @@ export class SharedRoom {
 
   /** Counts a change of what a namespace takes. */
   count(namespace: string, change: number): void {
-    this.#used.add(namespace, change);
+    if (change !== 0) this.#used.add(namespace, change);
     if (change < 0) for (const room of this.#rooms) room.freed(namespace);
   }
 }
@@ -62,22 +62,31 @@ export class NamespaceRoom<Kind extends string = string> {
 
   constructor(options: RoomOptions<Kind>) {
     this.#options = options;
-    options.shared?.add(this);
+    options.shared?.room.add(this);
   }
 
   /** Whether an object has room, if one that it replaces took `before`. */
   has(namespace: string, bytes: number, before = 0): boolean {
     const { maxBytes, shared } = this.#options;
+    const used = this.#used.of(namespace);
     const change = bytes - before;
-    return this.#used.of(namespace) + change <= maxBytes && (shared?.has(namespace, change) ?? true);
+    if (used + change > maxBytes) return false;
+    return shared === undefined || shared.room.has(namespace, this.#sharedChange(used, used + change));
   }
 
   /** Counts a change of what a namespace takes. */
   count(namespace: string, change: number): void {
     if (change === 0) return;
+    const used = this.#used.of(namespace);
     this.#used.add(namespace, change);
-    this.#options.shared?.count(namespace, change);
+    this.#options.shared?.room.count(namespace, this.#sharedChange(used, used + change));
     if (change < 0) this.freed(namespace);
+  }
+
+  /** Returns by how much what the namespace takes of the shared room changes. */
+  #sharedChange(before: number, after: number): number {
+    const own = this.#options.shared?.ownBytes ?? 0;
+    return Math.max(0, after - own) - Math.max(0, before - own);
   }
 
   /** An object of a kind is not kept. */

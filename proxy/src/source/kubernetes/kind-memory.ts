@@ -119,14 +119,21 @@ function isWithoutRoom(usage: Usage | undefined): boolean {
   return usage !== undefined && usage.state !== "read";
 }
 
-/** What the kinds of all groups but the restricting ones take together, as a part of the heap. */
-const sharedPart = 3 / 16;
+/**
+ * What all groups but the restricting ones take together, as a part of the heap, with what each has for itself: who may
+ * write one kind must not take all room of another.
+ */
+const togetherPart = 3 / 16;
+/** What a group has for itself, as a part of what its objects may take. */
+const ownPart = 1 / 8;
 /** What the statuses of a group take beside its objects, as a part of what these take. */
 const statusPart = 1 / 4;
 
 /** The memories of all groups of a process. */
 export function openKindMemories(options: Omit<KindMemoryOptions, "shared">): ReadonlyMap<BoundedGroup, KindMemory> {
-  const shared = new SharedRoom(heapBytes() * sharedPart);
+  const all: readonly Group[] = boundedGroups.map((group) => groups[group]);
+  const own = all.reduce((sum, { share, isRestricting }) => sum + (isRestricting === true ? 0 : share * ownPart), 0);
+  const shared = new SharedRoom(heapBytes() * (togetherPart - own));
   return new Map(boundedGroups.map((group) => [group, new KindMemory(group, { ...options, shared })]));
 }
 
@@ -172,7 +179,8 @@ export class KindMemory {
     this.maxBytes = maxBytes ?? Math.floor(heapBytes() * group.share);
     this.room = new NamespaceRoom({
       ...{ kinds: group.kinds, maxBytes: this.maxBytes },
-      ...(shared !== undefined && group.isRestricting !== true && { shared }),
+      ...(shared !== undefined &&
+        group.isRestricting !== true && { shared: { room: shared, ownBytes: this.maxBytes * ownPart } }),
       areWaiting: (kind, namespace) => this.#waiting.of(placeKey({ kind, namespace })) > 0,
     });
     this.#statusRoom = new NamespaceRoom<string>({ kinds: [], maxBytes: this.maxBytes * statusPart });
