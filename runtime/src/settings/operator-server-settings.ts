@@ -29,6 +29,12 @@ export function portsBeside(allowed: readonly SocketAddress[]): ReadonlyMap<numb
   return new Map(all.map((port) => [port, "a program beside it"]));
 }
 
+/** Returns the ports with metrics of a pod: that of the proxy, and that of the rate limit service beside it. */
+export function metricsPorts(allowed: readonly SocketAddress[]): readonly number[] {
+  const sidecar = limitSidecarPorts[3];
+  return portsBeside(allowed).has(sidecar) ? [statsPort, sidecar] : [statsPort];
+}
+
 /** Settings of the metrics server and the readiness server. */
 export const operatorServerSettings = {
   statsAddress: {

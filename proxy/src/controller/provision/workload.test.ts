@@ -100,6 +100,15 @@ describe("the workload of a Gateway", () => {
     ]);
   });
 
+  test("allows the metrics of a rate limit service beside the proxy to those who may read its own", () => {
+    const metricsFrom = [{ podSelector: {} }];
+    const allowedAddresses = [{ host: "127.0.0.1", port: 15_081 }];
+    const made = tenant({ defaults: { ...defaults, metricsFrom, allowedAddresses } });
+    const tcp = (port: number) => ({ port, protocol: "TCP" });
+    const [, metrics] = field(objectOf("NetworkPolicy", made), "spec.ingress") as readonly unknown[];
+    expect(metrics).toEqual({ ports: [tcp(15_020), tcp(15_084)], from: metricsFrom });
+  });
+
   test("has no NetworkPolicy where the operator disables it", () => {
     const kinds = workloadOf(tenant({ defaults: { ...defaults, hasNetworkPolicy: false } })).map(({ kind }) => kind);
     expect(kinds).not.toContain("NetworkPolicy");

@@ -6,7 +6,7 @@
 import { gatewayNameLabel } from "../../api/names.ts";
 import { objectKey } from "@gatewayproxy/runtime/object-key";
 import { isIP } from "node:net";
-import { readinessPort, statsPort } from "@gatewayproxy/runtime/operator-server-settings";
+import { metricsPorts, readinessPort, statsPort } from "@gatewayproxy/runtime/operator-server-settings";
 import { renderSocketAddress, type SocketAddress } from "@gatewayproxy/runtime/setting-kinds";
 import type { Gateway } from "../../api/gateway.ts";
 import type { KubeObject } from "../../kube/object.ts";
@@ -338,11 +338,12 @@ function autoscalerFields({ defaults }: ManagedGateway, { kind, name }: OwnedObj
  */
 function networkPolicy(managed: ManagedGateway): OwnedObject {
   const { gateway, ports, defaults } = managed;
-  const { metricsFrom } = defaults;
+  const { metricsFrom, allowedAddresses } = defaults;
   const isMetricsOpen = metricsFrom.length === 0;
-  const operator = [...(isMetricsOpen ? [statsPort] : []), readinessPort].map((port) => ({ port, protocol: "TCP" }));
+  const ofMetrics = metricsPorts(allowedAddresses);
+  const operator = [...(isMetricsOpen ? ofMetrics : []), readinessPort].map((port) => ({ port, protocol: "TCP" }));
   const open = [...ports.map(({ port, protocol }) => ({ port, protocol })), ...operator];
-  const metrics = { ports: [{ port: statsPort, protocol: "TCP" }], from: metricsFrom };
+  const metrics = { ports: ofMetrics.map((port) => ({ port, protocol: "TCP" })), from: metricsFrom };
   const fields = {
     spec: {
       podSelector: { matchLabels: selectorOf(gateway) },
