@@ -6,6 +6,8 @@
  * When a turn has begun requests for some time, a connection that receives a further one stops to parse, and its socket
  * is not read. What it has received stays bytes until its turn: at most a read of its socket. Clients take turns, and
  * the connections of a client among themselves, so that one with many requests does not delay the few of another one.
+ *
+ * Long reads of bodies are bounded too: those of hundreds of fast uploads would take a tenth of a second of each turn.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
 
@@ -24,6 +26,8 @@ export interface WaitingConnection {
 const atOnceMs = 25;
 /** The time of a turn in which connections that wait begin requests. libuv accepts one connection in each turn. */
 const turnMs = 2;
+/** Bytes of long reads in a turn, beyond which their connections wait. */
+const turnBytes = 256 * 1024;
 
 interface Turn {
   readonly client: string;
@@ -40,6 +44,7 @@ export class RequestTurns {
   #sinceMs = Number.NEGATIVE_INFINITY;
   /** Whether it began in this turn of the event loop. Only such times have an end, so that most turns need no call. */
   #isThisTurn = false;
+  #readBytes = 0;
   /** Undefined unless a connection has its turn. */
   #turn: Turn | undefined;
 
@@ -59,6 +64,18 @@ export class RequestTurns {
     if (this.#isThisTurn) return false;
     this.#start(nowMs);
     return true;
+  }
+
+  /**
+   * Counts a long read of a body.
+   *
+   * @returns whether the socket may be read again now. Otherwise the connection stops to read and waits.
+   */
+  mayReadOn(bytes: number): boolean {
+    if (this.#turn !== undefined || this.#waiting.size > 0) return false;
+    this.#readBytes += bytes;
+    if (!this.#isThisTurn) this.#start(this.#clock.monotonicMs());
+    return this.#readBytes < turnBytes;
   }
 
   /** Calls `takeTurn` in a later turn. Has no effect for a connection that waits. */
@@ -94,6 +111,7 @@ export class RequestTurns {
 
   readonly #next = (): void => {
     this.#isThisTurn = false;
+    this.#readBytes = 0;
     if (this.#waiting.size === 0) return;
     const startMs = this.#clock.monotonicMs();
     const endMs = startMs + turnMs;

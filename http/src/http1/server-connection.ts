@@ -7,6 +7,7 @@ import { ChunkBuffer } from "@gatewayproxy/runtime/chunk-buffer";
 import { writeExclusive } from "../exclusive-bytes.ts";
 import type { BodyReceiver, IncomingBody, ServerExchangeEvents, SwitchedStream } from "../ports.ts";
 import type { RequestTurns, WaitingConnection } from "../request-turns.ts";
+import { longReadOf } from "../long-reads.ts";
 import { type BodyDecoder, type BodySink, ChunkedDecoder, LengthDecoder } from "./body-decoder.ts";
 import { tokenCharacters } from "./characters.ts";
 import { HeadReader } from "./head-reader.ts";
@@ -112,12 +113,14 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
   /** Sweeps since the last progress of the client. */
   #sweeps = 0;
   #isWaiting = false;
+  readonly #longRead: number;
 
   constructor(socket: Socket, receiver: Http1Receiver, owner: Http1ConnectionOwner) {
     this.client = receiver.client ?? "";
     this.#socket = socket;
     this.#receiver = receiver;
     this.#owner = owner;
+    this.#longRead = longReadOf(socket);
     this.#head = new HeadReader(owner.limits.headBytes);
   }
 
@@ -150,6 +153,8 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
 
   takeTurn(): void {
     this.#isWaiting = false;
+    // Bytes that were read before the socket was paused are received by `#onSocketData`.
+    if (this.#keptBytes === 0 && this.#mayProcess) this.#socket.read();
     this.#pump();
   }
 
@@ -308,10 +313,19 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
 
   readonly #onSocketData = (bytes: Buffer): void => {
     if (this.#state !== "open") return;
+    // The receiver of a body may release the memory of `bytes`, which are empty then.
+    const { length } = bytes;
     if (this.#keptBytes === 0) this.#process(bytes);
     else this.#keep(bytes);
+    if (length >= this.#longRead && this.#decoder !== undefined) this.#countRead(length);
     if (this.heldBytes > 0 || this.isInTrailers) this.#receiver.onHolding();
   };
+
+  #countRead(bytes: number): void {
+    if (this.#state !== "open" || this.#owner.turns?.mayReadOn(bytes) !== false) return;
+    this.#wait(this.#owner.turns);
+    this.#socket.pause();
+  }
 
   /** Closes the connection when the client closes its side, which looks the same as a closed socket. */
   readonly #onSocketEnd = (): void => {
@@ -423,9 +437,13 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
   #mayBegin(): boolean {
     const { turns } = this.#owner;
     if (turns === undefined || turns.mayBegin()) return true;
+    this.#wait(turns);
+    return false;
+  }
+
+  #wait(turns: RequestTurns): void {
     this.#isWaiting = true;
     turns.wait(this);
-    return false;
   }
 
   #keepRest(rest: Buffer): void {
@@ -473,6 +491,7 @@ export class Http1ServerConnection implements ExchangeConnection, IncomingBody, 
       this.#process(bytes);
       if (this.#unread !== undefined) break;
     }
+    if (this.#isWaiting) return;
     if (this.#mayProcess && this.#keptBytes < maxUnreadBytes && this.#socket.isPaused()) this.#socket.resume();
   }
 

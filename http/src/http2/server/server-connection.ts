@@ -10,6 +10,7 @@
 import type { Socket } from "node:net";
 import type { Clock } from "@gatewayproxy/runtime/clock";
 import { FloodLimit } from "../flood-limit.ts";
+import { longReadOf } from "../../long-reads.ts";
 import type { RequestTurns, WaitingConnection } from "../../request-turns.ts";
 import { ConnectionError, defaultWindowBytes, ErrorCode, maxWindowBytes, Setting } from "../frame.ts";
 import { type ControlFrames, FrameDispatch } from "../frame-dispatch.ts";
@@ -90,6 +91,7 @@ export class ServerConnection<Head> implements ChargedConnection, WaitingConnect
   readonly #frames: FrameDispatch;
   readonly #streams: RequestStreams<Head>;
   readonly #liveness: Liveness;
+  readonly #longRead: number;
   #preface: PrefaceReader | undefined;
   #phase: Phase = "open";
   /** Whether the peer has received the first GOAWAY. */
@@ -97,6 +99,8 @@ export class ServerConnection<Head> implements ChargedConnection, WaitingConnect
   /** Monotonic. */
   #idleSinceMs: number;
   #lastSeenStreamId = 0;
+  /** Whether a part of a body waits to be read, until `takeTurn`. */
+  #isReadLater = false;
   /** The time of the first check after this side has ended; monotonic. */
   #endedSinceMs: number | undefined;
 
@@ -105,6 +109,7 @@ export class ServerConnection<Head> implements ChargedConnection, WaitingConnect
     const { socket, handler, limits, clock, turns } = options;
     this.#options = options;
     this.client = options.client ?? "";
+    this.#longRead = longReadOf(socket);
     this.#preface = new PrefaceReader(options.http1Text ?? grpcOnly);
     this.#idleSinceMs = clock.monotonicMs();
     const { defer = afterJobs } = options;
@@ -149,13 +154,13 @@ export class ServerConnection<Head> implements ChargedConnection, WaitingConnect
 
   /** Bytes of an incomplete frame, of an incomplete header block, of undelivered bodies, and of requests that wait. */
   get heldBytes(): number {
-    const waitingBytes = this.isWaiting ? this.#options.socket.readableLength : 0;
+    const waitingBytes = this.#frames.isHeld ? this.#options.socket.readableLength : 0;
     return this.#frames.heldBytes + this.#streams.heldBytes + waitingBytes;
   }
 
   /** Whether a request waits to begin or to go on, until `takeTurn`. */
   get isWaiting(): boolean {
-    return this.#frames.isHeld;
+    return this.#frames.isHeld || this.#isReadLater;
   }
 
   /** The number of the header block that has begun and not ended; undefined if there is none. */
@@ -274,13 +279,18 @@ export class ServerConnection<Head> implements ChargedConnection, WaitingConnect
       return;
     }
     this.#liveness.sawInput = true;
+    const { length } = chunk;
+    this.#isReadLater = length >= this.#longRead && this.#options.turns?.mayReadOn(length) === false;
     this.#parse(chunk);
   }
 
   takeTurn(): void {
     const { socket } = this.#options;
+    this.#isReadLater = false;
     if (this.#phase === "failed") return;
-    this.#parse(undefined);
+    if (this.#frames.isHeld) this.#parse(undefined);
+    // Bytes that were read before the socket was paused are received by `#receive`.
+    else if (!socket.writableNeedDrain) socket.read();
     if (!this.isWaiting && !socket.writableNeedDrain) socket.resume();
   }
 
