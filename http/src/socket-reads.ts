@@ -1,5 +1,6 @@
 /** How sockets of connections to servers are read: into buffers that are used again for the next read. */
 import type { OnReadOpts, Socket } from "node:net";
+import { systemClock } from "@gatewayproxy/runtime/clock";
 import { countRead } from "./read-turns.ts";
 
 /** The size of a buffer, and thus of the longest read. */
@@ -66,11 +67,11 @@ function readsOfPlain(receive: ReceiveBytes): OnReadOpts {
 
 /** The time before a read is received; 0 if it is not counted. */
 function startOf(length: number): number {
-  return length < timedBytes ? 0 : performance.now();
+  return length < timedBytes ? 0 : systemClock.monotonicMs();
 }
 
 /** @param socket on which Node.js calls the callback of a read. */
 function readsOn(socket: unknown, length: number, longBytes: number, startMs: number): boolean {
   if (length < timedBytes) return true;
-  return countRead(socket as Socket, length < longBytes ? 0 : length, performance.now() - startMs);
+  return countRead(socket as Socket, length < longBytes ? 0 : length, systemClock.monotonicMs() - startMs);
 }

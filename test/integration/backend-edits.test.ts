@@ -1,7 +1,8 @@
 /** Edits of a Backend while requests are in progress: each version's key is sent only to the server of that version. */
 import { once } from "node:events";
 import { createConnection, type Socket } from "node:net";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { expect, onTestFinished, test } from "vitest";
 import { respondWith, startBackend, type TestBackend } from "../support/backend.ts";
 import { gatewayManifest, manifests, routeManifest, startGateway, type TestGateway } from "../support/gateway.ts";
 
@@ -46,9 +47,9 @@ test("a request from before an edit sends the old key to the old server, a later
   await gateway.apply(configuration("anthropic", after, "sk-after"));
   const later = await beginRequest(gateway);
   later.finish();
-  await vi.waitFor(() => expect(after.requests).toHaveLength(1));
+  await waitFor(() => expect(after.requests).toHaveLength(1));
   began.finish();
-  await vi.waitFor(() => expect(before.requests).toHaveLength(1));
+  await waitFor(() => expect(before.requests).toHaveLength(1));
   expect([keysOf(before), keysOf(after)]).toEqual([["Bearer sk-before"], ["sk-after"]]);
 });
 

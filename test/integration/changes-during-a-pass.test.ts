@@ -2,7 +2,8 @@
  * What changes while the controller computes or writes: a ReferenceGrant that is withdrawn leads to no right, and a
  * change does not wait for all statuses of others.
  */
-import { afterEach, expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { afterEach, expect, test } from "vitest";
 import { objectsOf, type KubeObject } from "../../proxy/src/kube/object.ts";
 import { type ControllerProcess, startController } from "../kube/support/controller-process.ts";
 import { gatewayClass, paths } from "../support/controlled-objects.ts";
@@ -62,7 +63,7 @@ async function received(controller: ControllerProcess, change: () => void): Prom
   const times = () => controller.log.filter(({ msg }) => msg === "configuration received").length;
   const before = times();
   change();
-  await vi.waitFor(() => expect(times()).toBeGreaterThan(before), { timeout: readyMs, interval: 5 });
+  await waitFor(() => expect(times()).toBeGreaterThan(before), { timeout: readyMs, interval: 5 });
 }
 
 test("a grant that is withdrawn after it was planned with leads to no right", async () => {
@@ -76,12 +77,12 @@ test("a grant that is withdrawn after it was planned with leads to no right", as
   api.put(paths.classes, gatewayClass);
   const controller = await control(api);
   // The finalizer of the class is written between the plan and what follows from it.
-  await vi.waitFor(() => expect(classes.waiting).toBe(1), { timeout: readyMs, interval: 5 });
+  await waitFor(() => expect(classes.waiting).toBe(1), { timeout: readyMs, interval: 5 });
   await received(controller, () => api.remove(paths.grants, grantTo("chat")));
   const seen = new Set<unknown>();
   const look = setInterval(() => readable(api).forEach((each) => seen.add(each)), 0);
   classes.release();
-  await vi.waitFor(() => expect(api.get(paths.bindings, "bob", role)).toBeDefined(), { timeout: readyMs, interval: 5 });
+  await waitFor(() => expect(api.get(paths.bindings, "bob", role)).toBeDefined(), { timeout: readyMs, interval: 5 });
   clearInterval(look);
   expect([...seen]).toEqual(["mail"]);
 }, 90_000);
@@ -90,15 +91,15 @@ test("a grant that is withdrawn after it was planned with leads to no right", as
 async function writtenBeforeChange(api: ObjectApiServer, collection: string): Promise<readonly string[]> {
   const held = api.hold(collection);
   const controller = await control(api);
-  await vi.waitFor(() => expect(held.waiting).toBe(8), { timeout: readyMs, interval: 5 });
+  await waitFor(() => expect(held.waiting).toBe(8), { timeout: readyMs, interval: 5 });
   await received(controller, () =>
     api.put(paths.routes, object(gatewayApi, "HTTPRoute", "dora", "late", { parentRefs })),
   );
   const startMs = performance.now();
-  await vi.waitFor(() => expect(performance.now() - startMs).toBeGreaterThan(urgentPassMs), { timeout: readyMs });
+  await waitFor(() => expect(performance.now() - startMs).toBeGreaterThan(urgentPassMs), { timeout: readyMs });
   held.release();
   const late = `${paths.routes} dora/late`;
-  await vi.waitFor(() => expect(api.written).toContain(late), { timeout: readyMs, interval: 5 });
+  await waitFor(() => expect(api.written).toContain(late), { timeout: readyMs, interval: 5 });
   return api.written.slice(0, api.written.indexOf(late)).filter((each) => each.startsWith(`${collection} `));
 }
 
@@ -141,7 +142,7 @@ async function startWithGrants(): Promise<ObjectApiServer> {
 
 /** Resolves when the proxies of the Gateway may read the Secrets of these only. */
 async function mayRead(api: ObjectApiServer, names: readonly string[], timeout = readyMs): Promise<void> {
-  await vi.waitFor(() => expect(readable(api)).toEqual(names), { timeout, interval: 5 });
+  await waitFor(() => expect(readable(api)).toEqual(names), { timeout, interval: 5 });
 }
 
 /** Sooner than the API server's timeout of an admission webhook. */
@@ -155,15 +156,15 @@ test("what is withdrawn, and statuses, do not wait for writes in another namespa
   for (let index = 0; index < count; index++) {
     api.put(paths.routes, object(gatewayApi, "HTTPRoute", "carl", `r${index}`, { parentRefs }));
   }
-  await vi.waitFor(() => expect(held.waiting).toBeGreaterThan(0), { timeout: readyMs, interval: 5 });
+  await waitFor(() => expect(held.waiting).toBeGreaterThan(0), { timeout: readyMs, interval: 5 });
   api.remove(paths.grants, grantTo("chat"));
   await mayRead(api, ["mail"], unaffectedMs);
   api.put(paths.routes, object(gatewayApi, "HTTPRoute", "dora", "late", { parentRefs }));
   const late = `${paths.routes} dora/late`;
-  await vi.waitFor(() => expect(api.written).toContain(late), { timeout: unaffectedMs, interval: 5 });
+  await waitFor(() => expect(api.written).toContain(late), { timeout: unaffectedMs, interval: 5 });
   held.release();
   const last = `${paths.routes} carl/r${count - 1}`;
-  await vi.waitFor(() => expect(api.written).toContain(last), { timeout: readyMs, interval: 5 });
+  await waitFor(() => expect(api.written).toContain(last), { timeout: readyMs, interval: 5 });
 }, 180_000);
 
 test("what is withdrawn does not wait for writes in many namespaces that take long", async () => {
@@ -174,7 +175,7 @@ test("what is withdrawn does not wait for writes in many namespaces that take lo
   for (let index = 0; index < count; index++) {
     api.put(paths.routes, object(gatewayApi, "HTTPRoute", `n${index % 40}`, `r${index}`, { parentRefs }));
   }
-  await vi.waitFor(() => expect(held.waiting).toBeGreaterThan(64), { timeout: readyMs, interval: 5 });
+  await waitFor(() => expect(held.waiting).toBeGreaterThan(64), { timeout: readyMs, interval: 5 });
   api.remove(paths.grants, grantTo("chat"));
   await mayRead(api, ["mail"], unaffectedMs);
 }, 180_000);
@@ -187,10 +188,10 @@ test("the objects of a Gateway do not wait for those of others whose writes take
     api.put(paths.gateways, { ...gateway, metadata: { namespace: "carl", name: `g${index}` } });
   }
   await control(api);
-  await vi.waitFor(() => expect(held.waiting).toBeGreaterThan(0), { timeout: readyMs, interval: 5 });
+  await waitFor(() => expect(held.waiting).toBeGreaterThan(0), { timeout: readyMs, interval: 5 });
   api.put(paths.gateways, { ...gateway, metadata: { namespace: "dora", name: "web" } });
   const account = `${paths.accounts} dora/web-gateway-proxy`;
-  await vi.waitFor(() => expect(api.written).toContain(account), { timeout: unaffectedMs, interval: 5 });
+  await waitFor(() => expect(api.written).toContain(account), { timeout: unaffectedMs, interval: 5 });
   expect(held.waiting).toBeLessThan(2 * 8);
 }, 180_000);
 
@@ -205,7 +206,7 @@ test("a right whose withdrawal fails is withdrawn later, also without another ch
   const failing = api.failWrites(paths.roles);
   api.remove(paths.grants, grantTo("mail"));
   // The first passes follow from the grant and from the statuses that it changes.
-  await vi.waitFor(() => expect(failing.rejected).toBeGreaterThan(4), { timeout: readyMs, interval: 5 });
+  await waitFor(() => expect(failing.rejected).toBeGreaterThan(4), { timeout: readyMs, interval: 5 });
   failing.permit();
   await mayRead(api, []);
 }, 180_000);

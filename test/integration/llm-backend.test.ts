@@ -3,7 +3,8 @@
  * and that the key appears nowhere else.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { describe, expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, test } from "vitest";
 import { type Echo, startBackend } from "../support/backend.ts";
 import { gatewayManifest, manifests, policyManifest, routeManifest, startGateway } from "../support/gateway.ts";
 import { freePort } from "../support/free-port.ts";
@@ -264,7 +265,7 @@ test("the key is in no log at trace level and in no metric, on success and on er
   const post = (path: string): Promise<Response> => fetch(`${url}${path}`, { method: "POST", body: "{}" });
   for (const path of ["/v1/chat/completions", "/unauthorized", "/broken"]) await (await post(path)).text();
   await proxy.write("secret.yaml", keySecret(canaries[1]));
-  await vi.waitFor(
+  await waitFor(
     async () => {
       await (await post("/v1/chat/completions")).text();
       expect(seen.at(-1)).toBe(`Bearer ${canaries[1]}`);

@@ -4,7 +4,8 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
-import { describe, expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import { startGatewayTo } from "../support/llm-gateway.ts";
 import { zstdFrame } from "../support/zstd-frame.ts";
@@ -389,7 +390,7 @@ spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${port}, otherEnd
         if (requests.length <= at) gateway.clock.advance(5);
         expect(received()).toBe(at + 1);
       };
-      await vi.waitFor(arrives, { interval: 1, timeout: 10_000 });
+      await waitFor(arrives, { interval: 1, timeout: 10_000 });
       if (end === "timeout") gateway.clock.advance(1_000);
     }
     const { status, headers } = await reply;
@@ -437,13 +438,13 @@ spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${port}, otherEnd
       const client = new AbortController();
       const options = { method: "POST", body: prompt, signal: client.signal };
       const left = expect(fetch(`${gateway.url()}/generate`, options)).rejects.toThrow();
-      await vi.waitFor(() => expect(received()).toBe(1));
+      await waitFor(() => expect(received()).toBe(1));
       if (end === "timeout") gateway.clock.advance(1_000);
       // The wait before the next attempt.
-      await vi.waitFor(() => expect(gateway.clock.pendingDelaysMs).toContain(100));
+      await waitFor(() => expect(gateway.clock.pendingDelaysMs).toContain(100));
       client.abort();
       await left;
-      await vi.waitFor(() => expect(gateway.records).toHaveLength(1));
+      await waitFor(() => expect(gateway.records).toHaveLength(1));
       expect(await charged()).toBe(100);
     },
   );

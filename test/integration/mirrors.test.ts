@@ -1,6 +1,7 @@
 /** RequestMirror, end to end: the targets and content of copies, and that mirrors do not affect the request. */
 import { hash } from "node:crypto";
-import { describe, expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, test } from "vitest";
 import { BodyBudget, createBodyMemory } from "../../proxy/src/pipeline/body/body-budget.ts";
 import { type Echo, echo, respondWith, startBackend, type TestBackend } from "../support/backend.ts";
 import {
@@ -55,7 +56,7 @@ test("every mirror gets the request after the filters, and the client gets the r
     headers: { "x-old": "1" },
   });
   const original = (await response.json()) as Echo;
-  await vi.waitFor(() => expect([a.seen.length, b.seen.length]).toEqual([1, 1]));
+  await waitFor(() => expect([a.seen.length, b.seen.length]).toEqual([1, 1]));
   expect(a.seen[0]).toMatchObject({ method: "POST", url: "/path?x=1", body: "hello" });
   expect(a.seen[0]?.headers).toMatchObject({ "x-set": "s", "x-request-id": original.headers["x-request-id"] });
   expect(a.seen[0]?.headers).not.toHaveProperty("x-old");
@@ -73,7 +74,7 @@ describe("shares", () => {
     const copy = await startBackend(respondWith(200));
     const gateway = await serve(mirror("copy0", share), copy);
     for (let n = 0; n < 100; n++) await (await fetch(gateway.url())).arrayBuffer();
-    await vi.waitFor(() => expect(copy.requests).toHaveLength(copies));
+    await waitFor(() => expect(copy.requests).toHaveLength(copies));
   });
 });
 
@@ -99,7 +100,7 @@ test("copies that wait for mirrors hold a quarter of the memory for bodies, and 
     return status;
   };
   for (let n = 0; n < 20; n++) expect(await send(mib / 4 - 16_384)).toBe(200);
-  await vi.waitFor(() => expect(silent.requests).toHaveLength(8));
+  await waitFor(() => expect(silent.requests).toHaveLength(8));
   expect(outcomes).toEqual(Array.from({ length: 12 }, () => "skipped"));
   // Each copy counts, also one of a request without a body.
   expect((await fetch(gateway.url())).status).toBe(200);
@@ -108,7 +109,7 @@ test("copies that wait for mirrors hold a quarter of the memory for bodies, and 
   gateway.clock.advance(15_000);
   expect(outcomes.filter((each) => each === "failed")).toHaveLength(8);
   expect(await send(10)).toBe(200);
-  await vi.waitFor(() => expect(silent.requests).toHaveLength(9));
+  await waitFor(() => expect(silent.requests).toHaveLength(9));
 });
 
 describe("a mirror never delays or fails a request", () => {
@@ -116,7 +117,7 @@ describe("a mirror never delays or fails a request", () => {
     const copy = await startBackend(() => undefined);
     const gateway = await serve(mirror("copy0"), copy);
     expect((await fetch(gateway.url())).status).toBe(200);
-    await vi.waitFor(() => expect(copy.requests).toHaveLength(1));
+    await waitFor(() => expect(copy.requests).toHaveLength(1));
     // Closed after a while, so that copies without a response do not accumulate.
     const closed = new Promise((resolve) => copy.requests[0]?.socket.on("close", resolve));
     gateway.clock.advance(15_000);
@@ -144,7 +145,7 @@ describe("a mirror never delays or fails a request", () => {
     });
     const response = await fetch(gateway.url(), { method: "POST", body, duplex: "half" });
     expect(((await response.json()) as Echo).body).toBe("one two three");
-    await vi.waitFor(() => expect(copy.seen.map((seen) => seen.body)).toEqual(["one two three"]));
+    await waitFor(() => expect(copy.seen.map((seen) => seen.body)).toEqual(["one two three"]));
   });
 
   test("whose body is longer than a copy may be: there is no copy", async () => {
@@ -154,7 +155,7 @@ describe("a mirror never delays or fails a request", () => {
     expect(((await long.json()) as Echo).body).toHaveLength(1024 * 1024 + 1);
     // The next copy proves that none was sent before it.
     await (await fetch(`${gateway.url()}/next`)).arrayBuffer();
-    await vi.waitFor(() => expect(copy.requests.map(({ url }) => url)).toEqual(["/next"]));
+    await waitFor(() => expect(copy.requests.map(({ url }) => url)).toEqual(["/next"]));
   });
 });
 
@@ -176,7 +177,7 @@ async function serveQuarterMirrored() {
 test("a mirror on a backendRef copies that backend's requests only", async () => {
   const { gateway, main, copy } = await serveQuarterMirrored();
   for (let n = 0; n < 8; n++) await (await fetch(gateway.url())).arrayBuffer();
-  await vi.waitFor(() => expect(copy.requests).toHaveLength(2));
+  await waitFor(() => expect(copy.requests).toHaveLength(2));
   expect(main.requests).toHaveLength(8);
 });
 
@@ -211,7 +212,7 @@ describe("a client that sends CDN-Loop itself", () => {
       const copy = await startBackend(respondWith(200));
       const gateway = await serve(mirror("copy0"), copy);
       expect(await send(gateway, loop)).toBe(200);
-      await vi.waitFor(() => expect(copy.requests).toHaveLength(1));
+      await waitFor(() => expect(copy.requests).toHaveLength(1));
       expect(copy.requests[0]?.headers["cdn-loop"]).toBe(`${loop}, ${name}; mirrored`);
     },
   );

@@ -8,7 +8,8 @@ import type { TraceMessage } from "@gatewayproxy/admin-api/trace-event";
 import Anthropic from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
 import OpenAI, { NotFoundError } from "openai";
-import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { type MockLlm, startMockLlm } from "../../examples/mock-llm/src/mock-llm.ts";
 import { BodyBudget, createBodyMemory } from "../../proxy/src/pipeline/body/body-budget.ts";
 import { startBackend } from "../support/backend.ts";
@@ -226,7 +227,7 @@ describe("rules by x-gateway-model", () => {
     );
     const body = JSON.stringify({ model: "small", padding: "x".repeat(300_000) });
     const response = post(gateway, body);
-    await vi.waitFor(
+    await waitFor(
       () => {
         gateway.clock.advance(100);
         expect(gateway.records).toHaveLength(1);
@@ -271,7 +272,7 @@ describe("rules by x-gateway-model", () => {
       const socket = connect(Number(new URL(gateway.url()).port), "127.0.0.1");
       socket.write('POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{"model":');
       const received = once(socket, "data") as Promise<[Buffer]>;
-      await vi.waitFor(
+      await waitFor(
         () => {
           gateway.clock.advance(5_000);
           expect(gateway.records).toHaveLength(1);

@@ -2,7 +2,8 @@
  * Names of Roles are path segments of the API server, which may contain backslashes, question marks and number signs. A
  * path with such a name must not lead to another object.
  */
-import { onTestFinished, expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { onTestFinished, expect, test } from "vitest";
 import type { KubeObject } from "../../proxy/src/kube/object.ts";
 import { startController } from "../kube/support/controller-process.ts";
 import { gatewayClass, paths } from "../support/controlled-objects.ts";
@@ -41,12 +42,12 @@ test("a Role whose name leads to the object of another namespace is deleted alon
   const controller = await startController({ kubeconfig: api.kubeconfig, namespace: "system" });
   onTestFinished(() => controller.stop("SIGKILL"));
   const own = "web-gateway-proxy";
-  await vi.waitFor(() => expect(api.get(paths.bindings, "ann", own)).toBeDefined(), { timeout: readyMs });
+  await waitFor(() => expect(api.get(paths.bindings, "ann", own)).toBeDefined(), { timeout: readyMs });
   const names = [`..\\..\\ann\\roles\\${own}`, "a?b", "a#b", "a b"];
   const before = api.written.length;
   for (const name of names) api.put(paths.roles, forged(name));
   const remaining = () => names.filter((name) => api.get(paths.roles, "bob", name) !== undefined);
-  await vi.waitFor(() => expect(remaining()).toEqual([]), { timeout: readyMs });
+  await waitFor(() => expect(remaining()).toEqual([]), { timeout: readyMs });
   const written = api.written.slice(before).filter((each) => each.startsWith(`${paths.roles} `));
   expect(written.toSorted()).toEqual(names.map((name) => `${paths.roles} bob/${name}`).toSorted());
   expect(api.get(paths.roles, "ann", own)).toBeDefined();

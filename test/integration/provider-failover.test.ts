@@ -2,7 +2,8 @@
  * A Backend with several providers: each way in which a provider can fail, what its client gets instead, and that
  * limits count the provider that has responded, once.
  */
-import { describe, expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, test } from "vitest";
 import { eventStreamMessage } from "../../proxy/src/llm/testing/event-stream-message.ts";
 import {
   type Behavior,
@@ -29,7 +30,7 @@ const timeouts = "{ firstByteTimeout: 10s, streamIdleTimeout: 5s }";
 async function awaiting<T>({ gateway }: FailoverGateway, response: Promise<T>): Promise<T> {
   let isThere = false;
   void response.finally(() => (isThere = true)).catch(() => undefined);
-  await vi.waitFor(
+  await waitFor(
     () => {
       gateway.clock.advance(500);
       expect(isThere).toBe(true);

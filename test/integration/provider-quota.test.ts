@@ -1,7 +1,8 @@
 /**
  * A provider that is out of quota is left alone until its reset, for all clients, as far as one client may decide that.
  */
-import { describe, expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, test } from "vitest";
 import {
   type Behavior,
   contentOf,
@@ -117,8 +118,8 @@ describe("the reset", () => {
       };
       const failover = await startFailover([{ name: "a", script: [open, ok("first")] }, second]);
       const response = chatAs(failover);
-      await vi.waitFor(() => expect(countOf(failover)[0]).toBe(1));
-      await vi.waitFor(() => {
+      await waitFor(() => expect(countOf(failover)[0]).toBe(1));
+      await waitFor(() => {
         failover.gateway.clock.advance(100);
         expect(countOf(failover)[1]).toBe(1);
       });

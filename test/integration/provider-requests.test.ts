@@ -3,8 +3,9 @@
  * apply.
  */
 import { AddressGuard } from "@gatewayproxy/runtime/address-rules";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
 import OpenAI from "openai";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { BodyBudget, createBodyMemory } from "../../proxy/src/pipeline/body/body-budget.ts";
 import { startBackend } from "../support/backend.ts";
 import { backendManifest } from "../support/gateway.ts";
@@ -34,7 +35,7 @@ function lastOf(failover: FailoverGateway, place: number) {
 async function advanceUntil<T>({ gateway }: FailoverGateway, response: Promise<T>): Promise<T> {
   let isThere = false;
   void response.finally(() => (isThere = true)).catch(() => undefined);
-  await vi.waitFor(
+  await waitFor(
     () => {
       gateway.clock.advance(100);
       expect(isThere).toBe(true);
@@ -128,7 +129,7 @@ test("a mirror gets one copy of a request, as its client sent it", async () => {
     { rule: `filters: [${to}]`, more: backendManifest("copy", mirror.port) },
   );
   expect(await contentOf(await failover.chat())).toBe("second");
-  await vi.waitFor(() => expect(copies).toHaveLength(1));
+  await waitFor(() => expect(copies).toHaveLength(1));
   expect(JSON.parse(copies[0] ?? "")).toMatchObject({ model: "m" });
 });
 
@@ -318,7 +319,7 @@ describe("a client that leaves", () => {
       body: JSON.stringify({ model: "m", messages }),
       signal: abort.signal,
     }).catch(() => undefined);
-    await vi.waitFor(() => expect(failover.providers[0]?.received).toHaveLength(1));
+    await waitFor(() => expect(failover.providers[0]?.received).toHaveLength(1));
     const ended = failover.gateway.nextRecord();
     abort.abort();
     await response;
@@ -340,7 +341,7 @@ describe("a client that leaves", () => {
       body: JSON.stringify({ model: "m", messages }),
       signal: abort.signal,
     }).catch(() => undefined);
-    await vi.waitFor(() => expect(failover.providers[1]?.received).toHaveLength(1));
+    await waitFor(() => expect(failover.providers[1]?.received).toHaveLength(1));
     const ended = failover.gateway.nextRecord();
     abort.abort();
     await response;

@@ -1,6 +1,7 @@
 /** Clients that try to use a provider uncounted by WebSocket, or by asking for a switch to it. */
 import { once } from "node:events";
-import { describe, expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { startBackend } from "../support/backend.ts";
 import { freePort } from "../support/free-port.ts";
@@ -74,11 +75,11 @@ describe("a client that leaves before its response begins", () => {
   test.each(["close", "terminate"] as const)("by %s is charged what the provider reports", async (leave) => {
     const { gateway, client, create, requests, provider } = await startIdle();
     client.send(create);
-    if (leave === "terminate") await vi.waitFor(() => expect(requests()).toBe(1));
+    if (leave === "terminate") await waitFor(() => expect(requests()).toBe(1));
     const left = once(client, "close");
     client[leave]();
     await left;
-    await vi.waitFor(() => expect(requests()).toBe(1));
+    await waitFor(() => expect(requests()).toBe(1));
     const record = gateway.nextRecord();
     provider()?.send(createdEvent);
     provider()?.send(doneEvent(40));
@@ -89,10 +90,10 @@ describe("a client that leaves before its response begins", () => {
   test("is charged an estimate if it does not begin", async () => {
     const { gateway, client, create, requests } = await startIdle();
     client.send(create);
-    await vi.waitFor(() => expect(requests()).toBe(1));
+    await waitFor(() => expect(requests()).toBe(1));
     client.terminate();
     const record = gateway.nextRecord();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       gateway.clock.advance(60_000);
       expect(gateway.records).toHaveLength(1);
     });
@@ -106,7 +107,7 @@ describe("a client that leaves before its response begins", () => {
     async (place) => {
       const { gateway, client, create, requests, provider } = await startIdle();
       for (const event of place === "before" ? ["{}", create] : [create, create]) client.send(event);
-      await vi.waitFor(() => expect(requests()).toBe(2));
+      await waitFor(() => expect(requests()).toBe(2));
       const rejected = once(client, "message");
       provider()?.send('{"type":"error","error":{"code":"invalid"}}');
       await rejected;
@@ -124,21 +125,21 @@ describe("a client that leaves before its response begins", () => {
     for (let count = 0; count < 3; count++) client.send(create);
     client.close();
     await once(client, "close");
-    await vi.waitFor(() => expect(requests()).toBe(3));
+    await waitFor(() => expect(requests()).toBe(3));
     for (const left of [60, 40, 30]) {
       const before = await remaining(gateway);
       provider()?.send(createdEvent);
       provider()?.send(doneEvent(before - left));
-      await vi.waitFor(async () => expect(await remaining(gateway)).toBe(left));
+      await waitFor(async () => expect(await remaining(gateway)).toBe(left));
     }
     const sessions = () => gateway.records.map(({ usage }) => usage?.total);
-    await vi.waitFor(() => expect(sessions()).toContain(70));
+    await waitFor(() => expect(sessions()).toContain(70));
   });
 
   test("is charged nothing if the provider has rejected it", async () => {
     const { gateway, client, create, requests, provider } = await startIdle();
     client.send(create);
-    await vi.waitFor(() => expect(requests()).toBe(1));
+    await waitFor(() => expect(requests()).toBe(1));
     const rejected = once(client, "message");
     provider()?.send('{"type":"error","error":{"code":"invalid"}}');
     await rejected;
@@ -197,7 +198,7 @@ describe("a client that leaves", () => {
     ],
   ])("before the end of %s is charged an estimate", async (_, event) => {
     const { gateway } = await leaveAfter(event);
-    await vi.waitFor(() => {
+    await waitFor(() => {
       gateway.clock.advance(60_000);
       expect(gateway.records).toHaveLength(1);
     });
@@ -220,10 +221,10 @@ describe("a client that leaves", () => {
     await pass(part);
     expect(await remaining(gateway)).toBe(5_000);
     await pass(part);
-    await vi.waitFor(async () => expect(await remaining(gateway)).toBe(5_000 - 1_201));
+    await waitFor(async () => expect(await remaining(gateway)).toBe(5_000 - 1_201));
     const usage = { prompt_tokens: 1_000, completion_tokens: 1_500, total_tokens: 2_500 };
     await pass({ type: "transcription.done", text: "", usage });
-    await vi.waitFor(async () => expect(await remaining(gateway)).toBe(2_500));
+    await waitFor(async () => expect(await remaining(gateway)).toBe(2_500));
     const closed = closeOf(client);
     for (let count = 0; count < 8; count++) client.send(JSON.stringify(part));
     expect(await closed).toEqual([1_008, "rate limit exceeded"]);
@@ -286,7 +287,7 @@ describe("the model of a session", () => {
     const { client, messages } = await startModels(ai, path, local);
     const closed = closeOf(client);
     client.send('{"type":"session.update","session":{"model":"cheap"}}');
-    await vi.waitFor(() => expect(messages).toHaveLength(1));
+    await waitFor(() => expect(messages).toHaveLength(1));
     client.send(event);
     expect(await closed).toEqual([1008, "another model than that of the session"]);
     expect(messages).toHaveLength(1);
@@ -303,10 +304,10 @@ describe("the model of a session", () => {
     const event = Buffer.from('{"type":"response.create","model":"dear"}');
     const frame = Buffer.concat([Buffer.from([0x81, 0x80 | event.length, 0, 0, 0, 0]), event]);
     socket.write(frame.subarray(0, -1));
-    await vi.waitFor(() => expect(Buffer.concat(received)).toEqual(frame.subarray(0, -1)));
+    await waitFor(() => expect(Buffer.concat(received)).toEqual(frame.subarray(0, -1)));
     socket.write(frame.subarray(-1));
     await once(socket, "close");
-    await vi.waitFor(() => expect(gateway.records).toHaveLength(1));
+    await waitFor(() => expect(gateway.records).toHaveLength(1));
     expect(Buffer.concat(received)).toHaveLength(frame.length - 1);
     expect(gateway.records[0]?.reason).toBe("BadRequest");
   });
@@ -334,13 +335,13 @@ spec: { ai: { providers: [{ backendRef: { name: cheap } }, { backendRef: { name:
     const closed = closeOf(client);
     client.send('{"type":"session.update","session":{"model":"cheap"}}');
     expect(await closed).toEqual([1008, "another model than that of the session"]);
-    await vi.waitFor(() => expect(gateway.records[0]?.usage).toMatchObject({ total: 10, cost: 1_000 }));
+    await waitFor(() => expect(gateway.records[0]?.usage).toMatchObject({ total: 10, cost: 1_000 }));
   });
 
   test("may be any that the Backend does not prescribe, list or price", async () => {
     const { client, messages } = await startModels("", "/v1/realtime?model=cheap");
     client.send('{"type":"response.create","model":"dear"}');
-    await vi.waitFor(() => expect(messages).toHaveLength(1));
+    await waitFor(() => expect(messages).toHaveLength(1));
     client.terminate();
   });
 });
@@ -370,9 +371,7 @@ test("a provider that ends more responses than any other is closed, and others k
   const closed = closeOf(client);
   client.send("{}");
   expect(await closed).toEqual([1002, "too many responses"]);
-  await vi.waitFor(() =>
-    expect(gateway.records[0]).toMatchObject({ reason: "UpstreamReset", usage: { total: 3_003 } }),
-  );
+  await waitFor(() => expect(gateway.records[0]).toMatchObject({ reason: "UpstreamReset", usage: { total: 3_003 } }));
   expect(await remaining(gateway)).toBe(100_000 - 3_003);
 });
 
@@ -405,7 +404,7 @@ test("a session with many short responses asks the service once at a time", asyn
   let received = 0;
   client.on("message", () => received++);
   client.send("{}");
-  await vi.waitFor(() => expect([received, charged]).toEqual([responses, 10 * responses]));
+  await waitFor(() => expect([received, charged]).toEqual([responses, 10 * responses]));
   client.terminate();
   // That of the session, and those for the responses that come while one is awaited.
   expect(decisions).toBeLessThan(responses / 2);

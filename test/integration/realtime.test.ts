@@ -8,7 +8,8 @@ import { connect, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import OpenAI from "openai";
 import { OpenAIRealtimeWS } from "openai/realtime/ws";
-import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
 import { backendRef, gatewayManifest, manifests, routeManifest, startGateway } from "../support/gateway.ts";
 import { globalPolicy } from "../support/global-policy.ts";
@@ -37,7 +38,7 @@ describe("a session", () => {
     expect(await remaining(gateway)).toBe(50);
     client.close();
     await once(client, "close");
-    await vi.waitFor(() => expect(gateway.records.some(({ usage }) => usage?.total === 50)).toBe(true));
+    await waitFor(() => expect(gateway.records.some(({ usage }) => usage?.total === 50)).toBe(true));
     expect(gateway.records.find(({ usage }) => usage !== undefined)).toMatchObject({
       ...{ status: 101, reason: undefined, usage: { input: 46, output: 4, total: 50, model: "gpt-realtime" } },
     });
@@ -53,7 +54,7 @@ describe("a session", () => {
     await respond(client, 60);
     expect(await closed).toEqual([1008, "rate limit exceeded"]);
     expect(events.slice(-3)).toEqual(["response.created", "response.output_text.delta", "response.done"]);
-    await vi.waitFor(() => expect(gateway.records).toHaveLength(1));
+    await waitFor(() => expect(gateway.records).toHaveLength(1));
     expect(gateway.records[0]).toMatchObject({ reason: "RateLimited", usage: { total: 120 } });
     const denied = new WebSocket(urlOf(gateway));
     denied.on("error", () => undefined);
@@ -133,7 +134,7 @@ test("a session over HTTP/2 is charged and closed", async () => {
   await once(stream, "end");
   expect(Buffer.concat(chunks).subarray(-19).toString()).toBe("rate limit exceeded");
   stream.close();
-  await vi.waitFor(() => expect(gateway.records).toHaveLength(1));
+  await waitFor(() => expect(gateway.records).toHaveLength(1));
   expect(gateway.records[0]).toMatchObject({ httpVersion: "2", reason: "RateLimited", usage: { total: 200 } });
 });
 
@@ -174,7 +175,7 @@ describe("a client that leaves during a response", () => {
     let events = 0;
     client.on("message", () => events++);
     client.send('{"type":"response.create"}');
-    await vi.waitFor(() => expect(events).toBe(2));
+    await waitFor(() => expect(events).toBe(2));
     return { gateway, client, closes, provider: () => sockets[0] };
   }
 
@@ -188,14 +189,14 @@ describe("a client that leaves during a response", () => {
     provider()?.send(doneEvent(40));
     expect(await record).toMatchObject({ usage: { total: 40, estimated: false } });
     expect(await remaining(gateway)).toBe(60);
-    await vi.waitFor(() => expect(closes).toHaveLength(1));
+    await waitFor(() => expect(closes).toHaveLength(1));
   });
 
   test("is charged an estimate when the bound of the time is reached", async () => {
     const { gateway, client } = await startSlow();
     client.terminate();
     const record = gateway.nextRecord();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       gateway.clock.advance(60_000);
       expect(gateway.records).toHaveLength(1);
     });
@@ -251,7 +252,7 @@ describe("frames", () => {
     const event = doneEvent(30);
     const parts = [text(event.slice(0, 200), 0x01), Buffer.from([0x89, 0]), text(event.slice(200), 0x80)];
     const { gateway, client, passed } = await startRaw(parts);
-    await vi.waitFor(() => expect(passed()).toEqual(Buffer.concat(parts)));
+    await waitFor(() => expect(passed()).toEqual(Buffer.concat(parts)));
     expect(await remaining(gateway)).toBe(70);
     client.destroy();
   });
@@ -259,7 +260,7 @@ describe("frames", () => {
   test("that come one byte at a time are charged", async () => {
     const event = text(doneEvent(30));
     const { gateway, client, passed } = await startRaw(Array.from(event, (byte) => Buffer.from([byte])));
-    await vi.waitFor(() => expect(passed()).toEqual(event));
+    await waitFor(() => expect(passed()).toEqual(event));
     expect(await remaining(gateway)).toBe(70);
     client.destroy();
   });
@@ -271,22 +272,22 @@ describe("frames", () => {
     expect(passed().subarray(0, end.length)).toEqual(end);
     const rest = passed().subarray(end.length);
     expect([rest.length, isClose(rest, 1008)]).toEqual([4 + "rate limit exceeded".length, true]);
-    await vi.waitFor(() => expect(gateway.records[0]?.reason).toBe("RateLimited"));
+    await waitFor(() => expect(gateway.records[0]?.reason).toBe("RateLimited"));
   });
 
   test("that are compressed although this was not offered close the session", async () => {
     const { gateway, client, passed } = await startRaw([text(doneEvent(30), 0xc1)]);
     await once(client, "close");
     expect(isClose(passed(), 1002)).toBe(true);
-    await vi.waitFor(() => expect(gateway.records[0]?.reason).toBe("UpstreamReset"));
+    await waitFor(() => expect(gateway.records[0]?.reason).toBe("UpstreamReset"));
   });
 
   test("of a client that are malformed close the session, and the response in progress is charged what it costs", async () => {
     const { gateway, client, passed, received, sockets } = await startRaw([text(createdEvent), text(doneEvent(30))]);
-    await vi.waitFor(() => expect(passed()).toHaveLength(text(createdEvent).length + text(doneEvent(30)).length));
+    await waitFor(() => expect(passed()).toHaveLength(text(createdEvent).length + text(doneEvent(30)).length));
     sockets[0]?.write(text(createdEvent));
     const length = passed().length;
-    await vi.waitFor(() => expect(passed().length).toBeGreaterThan(length));
+    await waitFor(() => expect(passed().length).toBeGreaterThan(length));
     client.write(text("{}".padEnd(200)));
     await once(client, "close");
     const record = gateway.nextRecord();
@@ -297,7 +298,7 @@ describe("frames", () => {
 
   test("of a client without a mask close the session, and do not reach the provider", async () => {
     const { client, passed, received, sockets } = await startRaw([]);
-    await vi.waitFor(() => expect(sockets).toHaveLength(1));
+    await waitFor(() => expect(sockets).toHaveLength(1));
     client.write(text("{}".padEnd(200)));
     await once(client, "close");
     expect(isClose(passed(), 1002)).toBe(true);
@@ -358,5 +359,5 @@ test("a session under a global limit with a reservation holds an estimate until 
   await respond(client, 60);
   client.terminate();
   // Without a body and an allowed output, the estimate is 1,024. Each response is followed by a check.
-  await vi.waitFor(() => expect(hits.filter((each) => each > 0)).toEqual([1_024, 76, 60]));
+  await waitFor(() => expect(hits.filter((each) => each > 0)).toEqual([1_024, 76, 60]));
 });

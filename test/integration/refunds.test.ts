@@ -1,6 +1,7 @@
 /** `refundOn` of a policy: the failures that refund a request, and that a client can cause none of the default ones. */
 import { type AddressInfo, connect, createServer } from "node:net";
-import { describe, expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, test } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
@@ -64,7 +65,7 @@ describe("by default", () => {
     const gateway = await serve(backend.port, undefined, `timeouts: { ${timeout} }, `);
     for (const sent of [1, 2]) {
       const response = send(gateway, { method: "POST" });
-      await vi.waitFor(() => expect(backend.requests).toHaveLength(sent));
+      await waitFor(() => expect(backend.requests).toHaveLength(sent));
       gateway.clock.advance(1_000);
       expect(await response).toEqual([504, String(2 - sent)]);
     }
@@ -82,7 +83,7 @@ describe("by default", () => {
     const socket = connect(Number(new URL(gateway.url()).port), "127.0.0.1");
     socket.write("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
     const received = socket.take(1).toArray();
-    await vi.waitFor(() => {
+    await waitFor(() => {
       gateway.clock.advance(10_000);
       expect(gateway.records).toMatchObject([{ status: 408 }]);
     });
@@ -121,7 +122,7 @@ describe("by default", () => {
     const { port } = server.address() as AddressInfo;
     const gateway = await serve(port, undefined, "retry: { codes: [503], attempts: 1 }, ");
     const response = send(gateway);
-    await vi.waitFor(() => {
+    await waitFor(() => {
       gateway.clock.advance(100);
       expect(gateway.records).toMatchObject([{ attempts: 2, reason: "UpstreamConnectFailure" }]);
     });
@@ -143,7 +144,7 @@ describe("if the policy says so", () => {
     const gateway = await serve(backend.port, "[Timeout]", "timeouts: { request: 1s }, ");
     for (const sent of [1, 2, 3]) {
       const response = send(gateway, { method: "POST" });
-      await vi.waitFor(() => expect(backend.requests).toHaveLength(sent));
+      await waitFor(() => expect(backend.requests).toHaveLength(sent));
       gateway.clock.advance(1_000);
       expect(await response).toEqual([504, "2"]);
     }

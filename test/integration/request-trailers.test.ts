@@ -8,7 +8,8 @@ import {
 } from "node:http2";
 import type { AddressInfo, Server } from "node:net";
 import { connect } from "node:net";
-import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { gatewayManifest, manifests, routeManifest, serviceManifest, startGateway } from "../support/gateway.ts";
 import { startRawServer } from "../support/raw-backend.ts";
 
@@ -130,7 +131,7 @@ describe.each(pairs)("from %s to %s", (from, to) => {
     const status = senders[from](gateway.url(), "hello", { "x-sum": "abc" }, { trailer: "x-sum" });
     let isOver = false;
     void status.then(() => (isOver = true));
-    await vi.waitFor(() => {
+    await waitFor(() => {
       gateway.clock.advance(100);
       expect(isOver).toBe(true);
     });

@@ -80,9 +80,8 @@ const attacks = [
 ];
 
 test.each(attacks)("a request of another client begins after a few of many $name", async ({ clients, first, last }) => {
-  let other: ProxiedClient | undefined;
-  const { begun, open, connections } = await startCostly(() => other?.socket.write(get));
-  other = open("10.0.0.2");
+  const { begun, open, connections } = await startCostly(() => other.socket.write(get));
+  const other = open("10.0.0.2");
   const opened = Array.from({ length: clients }, () => {
     const client = open(many);
     client.socket.write(Buffer.concat(first));
@@ -98,9 +97,8 @@ test.each(attacks)("a request of another client begins after a few of many $name
 });
 
 test("those of a client that leaves before their turn do not begin", async () => {
-  let client: ProxiedClient | undefined;
-  const { begun, open, connections } = await startCostly(() => client?.socket.destroy());
-  client = open(many);
+  const { begun, open, connections } = await startCostly(() => client.socket.destroy());
+  const client = open(many);
   client.socket.write(Buffer.concat([preface, heads]));
   await expect.poll(() => begun.length).toBeGreaterThan(0);
   await expect.poll(connections).toBe(1);

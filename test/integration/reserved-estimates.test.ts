@@ -3,7 +3,8 @@ import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { connect } from "node:net";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
-import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import {
   gatewayManifest,
@@ -313,7 +314,7 @@ describe("the prompt", () => {
       const asked = fetch(`${gateway.url()}/v1/chat/completions`, { method: "POST", body });
       let isOver = false;
       void asked.finally(() => (isOver = true));
-      await vi.waitFor(() => expect(isOver || held.length > before).toBe(true), { interval: 1 });
+      await waitFor(() => expect(isOver || held.length > before).toBe(true), { interval: 1 });
       // The longest time that a request waits for the thread.
       clock.advance(100);
       await (await asked).text();

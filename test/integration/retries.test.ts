@@ -1,6 +1,7 @@
 /** `retry` of a rule, end to end: the repeated requests, their number and waits, and that limits count once. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { describe, expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, test } from "vitest";
 import { type Echo, echo, respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
@@ -41,7 +42,7 @@ async function fetchWithRetries(gateway: TestGateway, init: RequestInit = {}): P
   const response = fetch(gateway.url(), init);
   let isThere = false;
   void response.finally(() => (isThere = true)).catch(() => undefined);
-  await vi.waitFor(
+  await waitFor(
     () => {
       gateway.clock.advance(100);
       expect(isThere).toBe(true);
@@ -127,7 +128,7 @@ describe("attempts without a response", () => {
     const { port, requests } = await backendWith(() => undefined, respondWith(200, "quick"));
     const gateway = await serve(port, "timeouts: { backendRequest: 400ms }, retry: { attempts: 1 }");
     const response = fetch(gateway.url());
-    await vi.waitFor(() => expect(requests).toHaveLength(1));
+    await waitFor(() => expect(requests).toHaveLength(1));
     gateway.clock.advance(400);
     gateway.clock.advance(25);
     expect(await (await response).text()).toBe("quick");
@@ -170,7 +171,7 @@ describe("waits", () => {
     const response = fetch(gateway.url());
     for (const [calls, waitMs] of [200, 400, 800].entries()) {
       // During the wait, its timer is the only one.
-      await vi.waitFor(() => expect([requests.length, gateway.clock.pendingTimers]).toEqual([calls + 1, 1]));
+      await waitFor(() => expect([requests.length, gateway.clock.pendingTimers]).toEqual([calls + 1, 1]));
       gateway.clock.advance(waitMs - 1);
       expect([requests.length, gateway.clock.pendingTimers]).toEqual([calls + 1, 1]);
       gateway.clock.advance(1);
@@ -186,9 +187,9 @@ describe("waits", () => {
       "timeouts: { request: 1s }, retry: { codes: [500], attempts: 5, backoff: 300ms }",
     );
     const response = fetch(gateway.url());
-    await vi.waitFor(() => expect(gateway.clock.pendingTimers).toBe(2));
+    await waitFor(() => expect(gateway.clock.pendingTimers).toBe(2));
     gateway.clock.advance(300);
-    await vi.waitFor(() => expect(requests).toHaveLength(2));
+    await waitFor(() => expect(requests).toHaveLength(2));
     gateway.clock.advance(700);
     expect((await response).status).toBe(504);
     expect(gateway.records[0]).toMatchObject({ reason: "RequestTimeout", attempts: 2 });
@@ -206,7 +207,7 @@ describe("waits", () => {
     const client = new AbortController();
     const response = fetch(gateway.url(), { signal: client.signal });
     // Before the backend has the request, the timer is that of the connection.
-    await vi.waitFor(() => expect([requests.length, gateway.clock.pendingTimers]).toEqual([1, 1]));
+    await waitFor(() => expect([requests.length, gateway.clock.pendingTimers]).toEqual([1, 1]));
     const record = gateway.nextRecord();
     client.abort();
     await expect(response).rejects.toThrow("aborted");
@@ -263,7 +264,7 @@ test("a backend that always fails gets no more retries than its retry budget", a
     const response = fetch(gateway.url());
     let isThere = false;
     void response.then(() => (isThere = true));
-    await vi.waitFor(
+    await waitFor(
       () => {
         gateway.clock.advance(1);
         expect(isThere).toBe(true);

@@ -1,6 +1,7 @@
 /** Clients that stop reading or sending within a request, on a clock that the test advances. */
 import { connect as connectHttp2 } from "node:http2";
 import { connect, type Socket } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import {
@@ -184,7 +185,9 @@ describe("a client that stops sending its request", () => {
     let written = 0;
     // Until the buffers on the way are full.
     await expect
-      .poll(() => {
+      .poll(async () => {
+        // The proxy reads uploads over several turns of the event loop.
+        for (let turn = 0; turn < 50; turn++) await nextTurn();
         const isFull = socket.bytesWritten > 0 && socket.bytesWritten === written;
         written = socket.bytesWritten;
         return isFull && backend.requests.length === 1;

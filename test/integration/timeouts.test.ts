@@ -1,7 +1,8 @@
 /** `timeouts` of a rule, end to end, on a clock that the test advances. */
 import type { ServerResponse } from "node:http";
 import { connect } from "node:net";
-import { describe, expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, test } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
 import {
   backendManifest,
@@ -48,7 +49,7 @@ describe.each([
     expect((await response).status).toBe(504);
     await backend.left;
     expect(gateway.records[0]).toMatchObject({ status: 504, reason, attempts: 1 });
-    await vi.waitFor(() => expect(gateway.clock.pendingTimers).toBe(0));
+    await waitFor(() => expect(gateway.clock.pendingTimers).toBe(0));
   });
 
   test("a response in time passes, and leaves no timer behind", async () => {
@@ -59,7 +60,7 @@ describe.each([
     gateway.clock.advance(499);
     response.end("made it");
     expect(await (await reply).text()).toBe("made it");
-    await vi.waitFor(() => expect(gateway.clock.pendingTimers).toBe(0));
+    await waitFor(() => expect(gateway.clock.pendingTimers).toBe(0));
   });
 
   test("a response that streams longer is reset, so that the client sees that it is incomplete", async () => {
@@ -72,7 +73,7 @@ describe.each([
     gateway.clock.advance(500);
     await expect(reader?.read()).rejects.toThrow("terminated");
     await backend.left;
-    await vi.waitFor(() => expect(gateway.records[0]).toMatchObject({ status: 200, reason }));
+    await waitFor(() => expect(gateway.records[0]).toMatchObject({ status: 200, reason }));
   });
 
   test("0s means no timeout at all", async () => {
@@ -93,7 +94,7 @@ test("the request's time includes its upload", async () => {
   const { hostname, port: own } = new URL(gateway.url());
   const socket = connect(Number(own), hostname);
   socket.write("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
-  await vi.waitFor(() => expect(gateway.clock.pendingTimers).toBe(1));
+  await waitFor(() => expect(gateway.clock.pendingTimers).toBe(1));
   gateway.clock.advance(2_000);
   const [head] = (await socket.take(1).toArray()) as Buffer[];
   expect(String(head)).toMatch(/^HTTP\/1.1 504 /);

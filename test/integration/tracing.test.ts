@@ -4,7 +4,8 @@ import { Propagation, type Propagator } from "@gatewayproxy/runtime/propagation"
 import { samplerOf, type SamplerSettings } from "@gatewayproxy/runtime/sampling";
 import type { FinishedSpan } from "@gatewayproxy/runtime/span";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
-import { describe, expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, test } from "vitest";
 import { RequestTracing, type TracedAlways } from "../../proxy/src/telemetry/spans/request-tracing.ts";
 import { echo, type Echo, respondWith, startBackend } from "../support/backend.ts";
 import {
@@ -208,7 +209,7 @@ describe("calls of a request", () => {
     });
     const { gateway, spans, url } = await serve(port, {}, "retry: { codes: [503], attempts: 3 },");
     const response = fetch(url);
-    await vi.waitFor(() => {
+    await waitFor(() => {
       gateway.clock.advance(100);
       expect(spans).toHaveLength(4);
     });
@@ -289,11 +290,11 @@ describe("calls that no response waits for", () => {
     const { spans, service, ask } = await chargedBy((_, number) => (number === 1 ? allow : held.promise));
     await ask();
     await service.received(2);
-    await vi.waitFor(() => expect(named(spans, "server")).toHaveLength(1));
+    await waitFor(() => expect(named(spans, "server")).toHaveLength(1));
     const [request] = named(spans, "server");
     expect(named(spans, "client")).toHaveLength(2);
     held.resolve(allow);
-    await vi.waitFor(() => expect(spans).toHaveLength(4));
+    await waitFor(() => expect(spans).toHaveLength(4));
     const charge = spans.at(-1);
     expect(charge).toMatchObject({
       name: "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
@@ -311,7 +312,7 @@ describe("calls that no response waits for", () => {
     const { spans, service, ask, clock } = await chargedBy((_, number) => (number === 2 ? failure : allow));
     await ask();
     await service.received(2);
-    await vi.waitFor(() => expect(spans).toHaveLength(4));
+    await waitFor(() => expect(spans).toHaveLength(4));
     const failed = spans.filter(({ isError }) => isError);
     expect(failed).toMatchObject([{ kind: "client", attributes: { "rpc.response.status_code": "INTERNAL" } }]);
     clock.advance(500);
@@ -344,7 +345,7 @@ describe("calls that no response waits for", () => {
     const headers = await echoed(await fetch(url, { headers: fromClient }));
     expect(spans).toHaveLength(2);
     held.resolve(undefined);
-    await vi.waitFor(() => expect(spans).toHaveLength(3));
+    await waitFor(() => expect(spans).toHaveLength(3));
     const [attempt, request, copy] = spans;
     expect(copy).toMatchObject({
       name: "GET",
@@ -433,7 +434,7 @@ describe("requests that no rule serves", () => {
     const { gateway, spans } = await serve(port);
     expect((await fetch(`${gateway.url()}/nowhere`)).status).toBe(404);
     await rawHttp(gateway.url(), "BREW / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
-    await vi.waitFor(() => expect(spans).toHaveLength(2));
+    await waitFor(() => expect(spans).toHaveLength(2));
     expect(spans.map(({ name }) => name)).toEqual(["GET", "HTTP"]);
     expect(spans[1]?.attributes).toMatchObject({
       "http.request.method": "_OTHER",
@@ -445,7 +446,7 @@ describe("requests that no rule serves", () => {
     const { port } = await startBackend();
     const { gateway, spans } = await serve(port);
     await rawHttp(gateway.url(), "GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: close\r\n\r\n");
-    await vi.waitFor(() => expect(spans).toHaveLength(1));
+    await waitFor(() => expect(spans).toHaveLength(1));
     expect(spans[0]?.attributes).toMatchObject({ "gatewayproxy.reason": "BadRequest" });
   });
 });

@@ -2,7 +2,8 @@
  * The permissions of proxies after a ReferenceGrant is deleted or malformed, while the Gateway is valid, or malformed
  * and the controller has never read a valid version of it.
  */
-import { afterEach, expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { afterEach, expect, test } from "vitest";
 import { fieldsOf, objectsOf, type KubeObject } from "../../proxy/src/kube/object.ts";
 import { type ControllerProcess, startController } from "../kube/support/controller-process.ts";
 import { gatewayClass, paths } from "../support/controlled-objects.ts";
@@ -80,7 +81,7 @@ function isRejected(api: ObjectApiServer): boolean {
 
 /** Waits until `what` stops throwing, or rejects after the timeout. */
 async function eventually(what: () => void, timeout: number): Promise<void> {
-  await vi.waitFor(what, { timeout, interval: 20 });
+  await waitFor(what, { timeout, interval: 20 });
 }
 
 async function clusterWithPermissions(): Promise<ObjectApiServer> {

@@ -4,6 +4,7 @@ import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
 import { startCollector } from "../support/collector.ts";
@@ -62,7 +63,7 @@ describe("the file", () => {
     };
     const [before, after] = [Array.from({ length: 100 }, (_, n) => n), Array.from({ length: 100 }, (_, n) => 100 + n)];
     await Promise.all(before.map(request));
-    await vi.waitFor(async () => expect(await linesOf(file)).toHaveLength(100), { timeout: 10_000 });
+    await waitFor(async () => expect(await linesOf(file)).toHaveLength(100), { timeout: 10_000 });
     await rename(file, `${file}.1`);
     proxy.kill("SIGHUP");
     await proxy.logged(({ msg }) => msg === "access log file opened again");
@@ -82,10 +83,9 @@ describe("the file", () => {
     const { proxy, url } = await serve(["--workers", "1", "--access-log-file", "/dev/full"]);
     expect((await fetch(`${url}/in`)).status).toBe(200);
     await proxy.logged(({ msg }) => msg === "lines of the access log cannot be written");
-    await vi.waitFor(
-      async () => expect(await sampleOf(proxy, "gateway_proxy_access_log_lines_dropped_total")).toBe(1),
-      { timeout: 10_000 },
-    );
+    await waitFor(async () => expect(await sampleOf(proxy, "gateway_proxy_access_log_lines_dropped_total")).toBe(1), {
+      timeout: 10_000,
+    });
     expect(proxy.log.filter(isRequest)).toHaveLength(1);
   });
 
@@ -108,7 +108,7 @@ describe("the file", () => {
     const proxy = await startProxy({ "all.yaml": text }, [...args, "--access-log-fields", fields]);
     const [found, missing] = [await fetch(`http://127.0.0.1:${port}/in`), await fetch(`http://127.0.0.1:${port}/none`)];
     expect(found.headers.get("x-kind")).toBe("edited");
-    await vi.waitFor(() => expect(proxy.log.filter(isRequest)).toHaveLength(2));
+    await waitFor(() => expect(proxy.log.filter(isRequest)).toHaveLength(2));
     const [first, second] = proxy.log.filter(isRequest);
     expect(first).toMatchObject({ status: 200, kind: "edited", type: "a/b" });
     expect(first).not.toHaveProperty("old");
@@ -273,7 +273,7 @@ describeWith(["otelcol"], "the export to a real collector", ({ otelcol }) => {
       },
     );
     await fetch(`${url}/in?token=secret`, { headers: { traceparent } });
-    await vi.waitFor(async () => expect(await collector.logRecords()).toHaveLength(1), {
+    await waitFor(async () => expect(await collector.logRecords()).toHaveLength(1), {
       timeout: 30_000,
       interval: 100,
     });

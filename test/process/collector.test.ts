@@ -2,7 +2,8 @@
  * A trace from end to end, in a real OpenTelemetry Collector: it begins in a client, and crosses the proxy, the rate
  * limit service and a backend, each with spans of its own.
  */
-import { expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { expect, test } from "vitest";
 import { startBackend } from "../support/backend.ts";
 import { startCollector } from "../support/collector.ts";
 import { describeWith } from "../support/describe-with.ts";
@@ -24,7 +25,7 @@ describeWith(["otelcol"], "a trace in a real collector", ({ otelcol }) => {
       const traceId = await request(async (traceparent) => {
         expect((await fetch(url, { headers: { traceparent } })).status).toBe(200);
       });
-      await vi.waitFor(
+      await waitFor(
         async () => {
           const spans = (await collector.spans()).filter((each) => each.traceId === traceId);
           const received = spans.map((each) => ({ ...each, start: BigInt(each.startTimeUnixNano) }));
@@ -93,7 +94,7 @@ spec: { ai: { provider: { openai: {} }, host: 127.0.0.1, port: ${upstream.port} 
         const sample = new RegExp(`^gateway_proxy_trace_spans_total\\{outcome="${outcome}"\\} (\\d+)$`, "m").exec(page);
         return Number(sample?.[1] ?? 0);
       };
-      await vi.waitFor(
+      await waitFor(
         async () => {
           const requests = (await collector.spans()).filter(({ kind }) => kind === 2);
           expect(requests).toHaveLength(heads.length + 3);

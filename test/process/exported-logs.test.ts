@@ -3,6 +3,7 @@
  * there.
  */
 import { once } from "node:events";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
 import { type ReceivedLogRecord, startCollector } from "../support/collector.ts";
@@ -75,7 +76,7 @@ describeWith(["otelcol"], "a real collector", ({ otelcol }) => {
         (await collector.spans()).find(
           (each) => each.service === service && each.traceId === traceId && each.kind === 2,
         );
-      await vi.waitFor(
+      await waitFor(
         async () => {
           expect((await recordsOf("gateway-proxy")).map(titleOf)).toEqual(
             expect.arrayContaining([
@@ -122,7 +123,7 @@ describeWith(["otelcol"], "a real collector", ({ otelcol }) => {
     service.child.kill("SIGTERM");
     proxy.kill("SIGTERM");
     await Promise.all([proxy.exited, ended]);
-    await vi.waitFor(
+    await waitFor(
       async () => {
         expect((await collector.logRecords()).map(titleOf)).toEqual(
           expect.arrayContaining([
@@ -148,7 +149,7 @@ describeWith(["otelcol"], "a real collector", ({ otelcol }) => {
     proxy.kill("SIGTERM");
     await proxy.exited;
     const titles = async () => (await collector.logRecords()).map((each) => titleOf({ ...each, service: "" }).slice(1));
-    await vi.waitFor(async () => expect(await titles()).toEqual(expect.arrayContaining(expected)), {
+    await waitFor(async () => expect(await titles()).toEqual(expect.arrayContaining(expected)), {
       timeout: 30_000,
       interval: 100,
     });

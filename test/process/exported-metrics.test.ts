@@ -8,7 +8,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { newSpanId, newTraceId } from "@gatewayproxy/runtime/ids";
 import { renderTraceparent } from "@gatewayproxy/runtime/trace-context";
-import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { startMockLlm } from "../../examples/mock-llm/src/mock-llm.ts";
 import { type Collector, type ReceivedMetric, type ReceivedPoint, startCollector } from "../support/collector.ts";
 import { describeWith } from "../support/describe-with.ts";
@@ -95,7 +96,7 @@ describeWith(["otelcol"], "metrics in a real collector", ({ otelcol }) => {
       const traceId = newTraceId();
       const response = await complete(url, traceId);
       expect([response.status, (await response.text()).length > 0]).toEqual([200, true]);
-      await vi.waitFor(
+      await waitFor(
         async () => {
           expect(sumOf(await metricOf(collector, "gateway-proxy", "gateway_proxy_http_requests_total"))).toBe(1);
           const hits = await metricOf(collector, "RateLimit", "ratelimit_service_rate_limit_total_hits");
@@ -154,7 +155,7 @@ describeWith(["otelcol"], "metrics in a real collector", ({ otelcol }) => {
       const isExported = (name: string) => exported.includes(name) || exported.includes(name.replace(/_seconds$/, ""));
       expect(series.length).toBeGreaterThan(40);
       // The count of exports follows the first one.
-      await vi.waitFor(async () => {
+      await waitFor(async () => {
         exported.push(...(await collector.metrics()).map(({ name }) => name));
         expect(series.filter((name) => !isExported(name))).toEqual([]);
       });
@@ -174,7 +175,7 @@ describeWith(["otelcol"], "metrics in a real collector", ({ otelcol }) => {
     for (let n = 0; n < 5; n++) await (await complete(url, newTraceId())).text();
     proxy.kill("SIGTERM");
     await proxy.exited;
-    const requests = await vi.waitFor(async () => {
+    const requests = await waitFor(async () => {
       const metric = await metricOf(collector, "gateway-proxy", "gateway_proxy_http_requests_total");
       expect(metric).toBeDefined();
       return metric;
@@ -203,7 +204,7 @@ describeWith(["otelcol"], "metrics in a real collector", ({ otelcol }) => {
       ["gateway-proxy", "gen_ai.server.request.duration"],
       ["RateLimit", "ratelimit_service_response_time_seconds"],
     ] as const) {
-      await vi.waitFor(
+      await waitFor(
         async () => {
           const { histogram, exponentialHistogram } = (await metricOf(collector, service, name)) ?? {};
           const points = exponentialHistogram?.dataPoints ?? [];
@@ -232,7 +233,7 @@ describe("a collector that is not there", () => {
       OTEL_EXPORTER_OTLP_TIMEOUT: "100",
       OTEL_METRIC_EXPORT_INTERVAL: "50",
     });
-    await vi.waitFor(async () => expect(failures(await scraped(proxy))).toBeGreaterThan(1), { timeout: 30_000 });
+    await waitFor(async () => expect(failures(await scraped(proxy))).toBeGreaterThan(1), { timeout: 30_000 });
     expect((await complete(url, newTraceId())).status).toBe(200);
     const line = await proxy.logged(({ msg }) => msg === "metrics cannot be exported");
     expect(line).toMatchObject({ level: "warn", module: "proxy::metrics" });
@@ -252,7 +253,7 @@ describe("a collector that is not there", () => {
       OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${typeof address === "object" ? address?.port : 0}`,
       OTEL_METRIC_EXPORT_INTERVAL: "300",
     });
-    await vi.waitFor(async () => expect(failures(await scraped(proxy))).toBeGreaterThan(1), { timeout: 30_000 });
+    await waitFor(async () => expect(failures(await scraped(proxy))).toBeGreaterThan(1), { timeout: 30_000 });
     expect(connections).toBeLessThanOrEqual(failures(await scraped(proxy)) + 2);
     expect((await complete(url, newTraceId())).status).toBe(200);
   }, 60_000);

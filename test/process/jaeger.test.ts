@@ -3,7 +3,8 @@
  * backend, and `proxyctl` and the link of the admin page find it.
  */
 import { traceUrl } from "@gatewayproxy/admin-api/trace-url";
-import { expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { expect, test } from "vitest";
 import { proxyctl } from "../../proxyctl/src/testing/run.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { startJaeger } from "../support/jaeger.ts";
@@ -23,7 +24,7 @@ describeWith(["jaeger"], "a trace in a real Jaeger", ({ jaeger }) => {
       const traceId = await request(async (traceparent) => {
         expect((await fetch(url, { headers: { traceparent } })).status).toBe(200);
       });
-      await vi.waitFor(async () => expect(treeOf(await backend.trace(traceId))).toEqual(wholeTrace), soon);
+      await waitFor(async () => expect(treeOf(await backend.trace(traceId))).toEqual(wholeTrace), soon);
       // No span is outside of that tree.
       expect(await backend.trace(traceId)).toHaveLength(7);
       const services = ["client", "gateway-proxy", "RateLimit", "backend"];
@@ -48,7 +49,7 @@ describeWith(["jaeger"], "a trace in a real Jaeger", ({ jaeger }) => {
       expect(run).toMatchObject({ exitCode: 0 });
       events = run.stdout;
     });
-    await vi.waitFor(async () => expect(treeOf(await backend.trace(traceId))).toEqual(wholeTrace), soon);
+    await waitFor(async () => expect(treeOf(await backend.trace(traceId))).toEqual(wholeTrace), soon);
 
     const { spanId = "" } = startedRequest(events);
     expect(startedRequest(events)).toMatchObject({ type: "requestStarted", traceId });

@@ -1,7 +1,8 @@
 /** Traces of the proxy as a process: settings, the export, and a collector that is not there. */
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
-import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { respondWith, startBackend } from "../support/backend.ts";
 import { freePort } from "../support/free-port.ts";
 import { backendManifest, backendRef, gatewayManifest, manifests, routeManifest } from "../support/gateway.ts";
@@ -61,12 +62,12 @@ describe("the export", () => {
     });
     await fetch(url);
     const line = await proxy.logged(isRequest);
-    await vi.waitFor(() => expect(receiver.exports.length).toBeGreaterThan(0), { timeout: 10_000 });
+    await waitFor(() => expect(receiver.exports.length).toBeGreaterThan(0), { timeout: 10_000 });
     const [first] = receiver.exports;
     expect(first).toMatchObject({ url: "/v1/traces", headers: { authorization: "Bearer collector-secret" } });
     expect(first?.body.includes(Buffer.from(line["trace_id"] as string, "hex"))).toBe(true);
     expect(first?.body.includes("edge")).toBe(true);
-    await vi.waitFor(async () => expect(await spansOf(proxy, "exported")).toBe(2), { timeout: 10_000 });
+    await waitFor(async () => expect(await spansOf(proxy, "exported")).toBe(2), { timeout: 10_000 });
     expect(JSON.stringify(proxy.log)).not.toContain("collector-secret");
   });
 
@@ -109,7 +110,7 @@ describe("settings", () => {
     await fetch(url, { headers: { traceparent: `00-${traceId}-00f067aa0ba902b7-01` } });
     expect(await proxy.logged(isRequest)).toMatchObject({ trace_id: traceId, span_id: "00f067aa0ba902b7" });
     await fetch(url);
-    await vi.waitFor(() => expect(proxy.log.filter(isRequest)).toHaveLength(2));
+    await waitFor(() => expect(proxy.log.filter(isRequest)).toHaveLength(2));
     expect(proxy.log.filter(isRequest)[1]).not.toHaveProperty("trace_id");
   });
 });

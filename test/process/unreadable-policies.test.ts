@@ -2,7 +2,8 @@
  * A proxy that may not read policies, such as one whose rights are not in force yet, serves nothing without them, and
  * neither does one to which the API server offers other versions of them only.
  */
-import { expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { expect, test } from "vitest";
 import type { KubeObject } from "../../proxy/src/kube/object.ts";
 import { paths } from "../support/controlled-objects.ts";
 import { freePort } from "../support/free-port.ts";
@@ -45,7 +46,7 @@ test.each([
   ["policies are served in its version", "serveOtherwise"],
 ] as const)("a proxy serves nothing until %s", { timeout: timeoutMs }, async (_, withhold) => {
   const { forbidden, proxy, seen, look } = await startWithoutPolicies([], withhold);
-  await vi.waitFor(
+  await waitFor(
     async () => {
       await look();
       expect(forbidden.rejected).toBeGreaterThan(2);

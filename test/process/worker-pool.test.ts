@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import type { TraceEvent } from "@gatewayproxy/admin-api/trace-event";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
 import { expect, test, vi } from "vitest";
 import { parseManifests } from "../../proxy/src/api/parse-manifests.ts";
 import { TraceWatches } from "../../proxy/src/app/trace-watches.ts";
@@ -181,7 +182,7 @@ test("a worker that replaces one that died reports an address that it cannot ope
   const squatter = createServer().listen(port, "127.0.0.1");
   await once(squatter, "listening");
   clock.advance(1_000);
-  await vi.waitFor(() => expect(onBindFailure).toHaveBeenCalledOnce(), { timeout: 60_000 });
+  await waitFor(() => expect(onBindFailure).toHaveBeenCalledOnce(), { timeout: 60_000 });
   expect(await pool.apply(snapshot)).toMatchObject([
     { port, message: expect.stringContaining("EADDRINUSE") as string },
   ]);

@@ -4,6 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type InProcessService, startInProcess } from "../support/ratelimit-in-process.ts";
 
@@ -62,7 +63,7 @@ test("a call over HTTP has a span below that of its caller, and its store one be
   expect((await post(service, "no JSON")).status).toBe(400);
   await fetch(`${service.http}/healthcheck`);
   // Two spans of each decided call, one of the other, and that of the configuration.
-  await vi.waitFor(async () => expect((await service.stats()).get("ratelimit.service.trace_spans_exported")).toBe(6), {
+  await waitFor(async () => expect((await service.stats()).get("ratelimit.service.trace_spans_exported")).toBe(6), {
     timeout: 10_000,
   });
   const sent = receiver.text();
@@ -85,7 +86,7 @@ test("spans that no collector takes are counted, and no call waits for it", asyn
     (await service.stats()).get(`ratelimit.service.trace_spans_${outcome}`) ?? 0;
   expect(await counted("dropped")).toBeGreaterThan(0);
   held.resolve(400);
-  await vi.waitFor(async () => expect(await counted("failed")).toBeGreaterThan(0), { timeout: 10_000 });
+  await waitFor(async () => expect(await counted("failed")).toBeGreaterThan(0), { timeout: 10_000 });
   expect(await counted("exported")).toBe(0);
 });
 

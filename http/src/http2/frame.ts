@@ -192,7 +192,7 @@ const shortDataBytes = 4_096;
 
 function causesWork(buffer: Buffer, start: number, end: number): boolean {
   const flags = buffer[start + 4] ?? 0;
-  switch (buffer[start + 3]) {
+  switch (buffer[start + 3] ?? 0) {
     case FrameType.Data:
       return end - start < shortDataBytes || (flags & Flag.EndStream) !== 0;
     case FrameType.Headers:

@@ -1,4 +1,5 @@
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
 import { describe, expect, test, vi } from "vitest";
 import { parseResource } from "../api/parse-resource.ts";
 import { resourceSet } from "../api/resource.ts";
@@ -87,7 +88,7 @@ test("of many sets that come while one is applied, only the last is applied afte
   const { promise, resolve } = Promise.withResolvers<BindFailure[]>();
   serve.mockImplementationOnce(() => promise);
   const first = configuration.apply(gateway(80));
-  await vi.waitFor(() => expect(serve).toHaveBeenCalledTimes(1));
+  await waitFor(() => expect(serve).toHaveBeenCalledTimes(1));
   const others = Array.from({ length: 100 }, (_, at) => configuration.apply(gateway(81 + at)));
   resolve([]);
   await Promise.all([first, ...others]);
@@ -122,8 +123,8 @@ describe("an address that cannot be opened", () => {
       clock.advance(waitMs - 1);
       expect(serve).toHaveBeenCalledTimes(attempt + 1);
       clock.advance(1);
-      await vi.waitFor(() => expect(serve).toHaveBeenCalledTimes(attempt + 2));
-      await vi.waitFor(() => expect(clock.pendingTimers).toBe(1));
+      await waitFor(() => expect(serve).toHaveBeenCalledTimes(attempt + 2));
+      await waitFor(() => expect(clock.pendingTimers).toBe(1));
     }
   });
 
@@ -131,12 +132,12 @@ describe("an address that cannot be opened", () => {
     const { configuration, clock, occupied, errors, lines, serve, onServed } = configuring(80);
     await configuration.apply(gateway(80, 8080));
     clock.advance(200);
-    await vi.waitFor(() => expect(clock.pendingTimers).toBe(1));
+    await waitFor(() => expect(clock.pendingTimers).toBe(1));
     expect(serve).toHaveBeenCalledTimes(2);
     expect(errors()).toEqual(["error cannot listen"]);
     occupied.clear();
     clock.advance(400);
-    await vi.waitFor(() => expect(onServed).toHaveBeenLastCalledWith({ openBinds: 2, failures: [] }));
+    await waitFor(() => expect(onServed).toHaveBeenLastCalledWith({ openBinds: 2, failures: [] }));
     expect(lines).toContain("info listening");
     expect(configuration.state()).toMatchObject({ failures: [], snapshot: { generation: 1 } });
     expect(clock.pendingTimers).toBe(0);
@@ -167,7 +168,7 @@ describe("an address that cannot be opened", () => {
     ]);
     occupied.delete(8080);
     clock.advance(400);
-    await vi.waitFor(() =>
+    await waitFor(() =>
       expect(programmed()).toEqual([
         `True listener p80: ${message(80)}`,
         `False ${message(80)}`,
@@ -176,7 +177,7 @@ describe("an address that cannot be opened", () => {
     );
     occupied.clear();
     clock.advance(800);
-    await vi.waitFor(() => expect(programmed()[1]).toBe("True listener is programmed"));
+    await waitFor(() => expect(programmed()[1]).toBe("True listener is programmed"));
   });
 
   test("is not retried once no listener uses it", async () => {
@@ -197,7 +198,7 @@ describe("an address that cannot be opened", () => {
     expect(errors()).toHaveLength(1);
     occupied.clear();
     clock.advance(200);
-    await vi.waitFor(() => expect(onServed).toHaveBeenLastCalledWith({ openBinds: 1, failures: [] }));
+    await waitFor(() => expect(onServed).toHaveBeenLastCalledWith({ openBinds: 1, failures: [] }));
     expect(lines).toContain("info listening");
   });
 
@@ -205,16 +206,16 @@ describe("an address that cannot be opened", () => {
     const { configuration, clock, occupied, onServed } = configuring(80);
     await configuration.apply(gateway(80));
     for (const waitMs of [200, 400]) {
-      await vi.waitFor(() => expect(clock.pendingTimers).toBe(1));
+      await waitFor(() => expect(clock.pendingTimers).toBe(1));
       if (waitMs === 400) occupied.clear();
       clock.advance(waitMs);
     }
-    await vi.waitFor(() => expect(onServed).toHaveBeenLastCalledWith({ openBinds: 1, failures: [] }));
+    await waitFor(() => expect(onServed).toHaveBeenLastCalledWith({ openBinds: 1, failures: [] }));
     occupied.add(80);
     await configuration.reopen();
     occupied.clear();
     clock.advance(200);
-    await vi.waitFor(() => expect(onServed).toHaveBeenLastCalledWith({ openBinds: 1, failures: [] }));
+    await waitFor(() => expect(onServed).toHaveBeenLastCalledWith({ openBinds: 1, failures: [] }));
     expect(onServed).toHaveBeenCalledTimes(5);
   });
 

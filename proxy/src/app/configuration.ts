@@ -4,6 +4,7 @@
  * because there is no event when another process releases it.
  */
 import { isDeepStrictEqual } from "node:util";
+import { boundHeapGrowth } from "@gatewayproxy/runtime/allocation";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
 import type { Logger } from "@gatewayproxy/runtime/log";
 import { type Problem, renderProblem } from "@gatewayproxy/runtime/problem";
@@ -240,6 +241,7 @@ export class Configuration {
       const { generation } = this.#current;
       this.#lastRejected = { atMs: clock.nowMs(), generation, problems, kept: sourced.kept };
     }
+    boundHeapGrowth();
     this.#options.onApplied(
       this.#current.generation,
       problems.length === 0 ? "valid" : hasNewProblem ? "rejected" : "invalidAsBefore",

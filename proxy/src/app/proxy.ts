@@ -3,7 +3,6 @@
  * shutdown. All parts are created and connected here.
  */
 import { fileURLToPath } from "node:url";
-import { boundHeapGrowth } from "@gatewayproxy/runtime/allocation";
 import type { ExportCounts } from "@gatewayproxy/runtime/export-observer";
 import { exportProblems } from "@gatewayproxy/runtime/export-problems";
 import { openMetricExport } from "@gatewayproxy/runtime/metric-export";
@@ -426,7 +425,6 @@ export class Proxy {
   }
 
   #onApplied(generation: number, validity: Validity): void {
-    boundHeapGrowth();
     this.#metrics.configServes(generation);
     if (validity === "valid") this.#metrics.configAccepted(this.#options.clock.nowMs());
     if (validity === "rejected") this.#metrics.configRejected();
@@ -535,12 +533,10 @@ type SharedMemory = Pick<WorkerPoolStart, "counters" | "bodies" | "bodyMemoryByt
 function workerStart(options: ProxyOptions, memory: SharedMemory): WorkerPoolStart {
   const { settings } = options;
   const sockets = socketPlan({ openFiles: openFileLimit(), localPorts: localPortCount() }, settings.workers);
+  const clientMemory = clientMemoryOf((settings.maxClientMemory * 1024 * 1024) / settings.workers);
   return {
     ...memory,
-    clientMemory: {
-      ...clientMemoryOf((settings.maxClientMemory * 1024 * 1024) / settings.workers),
-      sockets: sockets.connections,
-    },
+    clientMemory: { ...clientMemory, sockets: sockets.connections },
     // Other systems cannot share a port, or do not distribute its connections.
     listeningSockets: process.platform === "linux" ? sockets.listening : 1,
     expectsProxyHeader: settings.proxyProtocol === "required",

@@ -8,7 +8,8 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { CounterMemory } from "@gatewayproxy/runtime/counter-memory";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { LocalLimit } from "../ir/limit.ts";
 import { CounterTable, createCounters } from "../policy/ratelimit/counter-table.ts";
 import { compileLimits, type LimitSet } from "../policy/ratelimit/local-limiter.ts";
@@ -382,7 +383,7 @@ test("a counter that another thread has locked is saved soon after, and not a pe
   expect(first.saved.state.untilMs).toBe(untilMs);
   locks.unlock(0);
   clock.advance(50);
-  await vi.waitFor(() => expect(first.saved.state.untilMs).toBe(clock.nowMs()));
+  await waitFor(() => expect(first.saved.state.untilMs).toBe(clock.nowMs()));
 });
 
 test.skipIf(!isRoot)("while the disk is full, it tries again, says so once, and then has everything", async () => {

@@ -1,4 +1,5 @@
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { ClusterConnection } from "../kube/connection.ts";
 import type { KubeObject } from "../kube/object.ts";
@@ -100,7 +101,7 @@ describe("DefinitionWatch", () => {
       }
     };
     void serve();
-    await vi.waitFor(() => expect(watch.isRead).toBe(true));
+    await waitFor(() => expect(watch.isRead).toBe(true));
     return { watch, warn };
   }
 

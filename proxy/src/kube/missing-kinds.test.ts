@@ -1,5 +1,6 @@
 /** What a watch makes of responses that the API server does not serve its kind, or not in a version that is read. */
-import { describe, expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, test } from "vitest";
 import { configMap, listOf } from "./testing/scripted-api-server.ts";
 import { nextOf, synced, watching, type Watching } from "./testing/watching.ts";
 
@@ -8,7 +9,7 @@ describe("an API server that", () => {
     const { server, clock, watch, names } = await watching();
     (await server.next()).respond(404, {});
     (await server.next()).respond(200, { major: "1", minor: "36" });
-    await vi.waitFor(() => expect(watch.state).toEqual({ kind: "absent" }));
+    await waitFor(() => expect(watch.state).toEqual({ kind: "absent" }));
     (await nextOf(server, clock)).respond(200, listOf(5, [configMap("a", 1)]));
     await server.next();
     expect(watch.state).toEqual({ kind: "synced" });
@@ -48,7 +49,7 @@ describe("an API server that", () => {
     const check = await nextOf(server, clock);
     expect(check.url.pathname).toBe("/version");
     check.respond(200, { major: "1", minor: "36" });
-    await vi.waitFor(() => expect(watch.state).toEqual({ kind: "absent" }));
+    await waitFor(() => expect(watch.state).toEqual({ kind: "absent" }));
     expect(names()).toEqual([]);
   });
 
@@ -126,7 +127,7 @@ describe("an API server that", () => {
       if (path !== undefined) expect(call.url.pathname).toBe(path);
       call.respond(404, { message: "no route matched" });
     }
-    await vi.waitFor(() => expect(watch.isFailing).toBe(true));
+    await waitFor(() => expect(watch.isFailing).toBe(true));
     expect([watch.state.kind, names()]).toEqual(["synced", ["default/a"]]);
     (await nextOf(server, clock)).respond(200, listOf(12, [configMap("b", 12)]));
     expect((await server.next()).isWatch).toBe(true);
@@ -136,7 +137,7 @@ describe("an API server that", () => {
   test("forbids it leaves its message in the state", async () => {
     const { server, watch } = await watching();
     (await server.next()).respond(403, { message: 'configmaps is forbidden: User "x" cannot list' });
-    await vi.waitFor(() =>
+    await waitFor(() =>
       expect(watch.state).toEqual({ kind: "forbidden", message: 'configmaps is forbidden: User "x" cannot list' }),
     );
   });

@@ -1,4 +1,5 @@
 import type { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
 import { describe, expect, test, vi } from "vitest";
 import type { ClusterConnection } from "./connection.ts";
 import { isObject, type KubeObject } from "./object.ts";
@@ -72,7 +73,7 @@ describe("objects", () => {
     };
     setImmediate(count);
     stream.send(...Array.from({ length: 20 }, (_, at) => added(configMap(`m${at}`, 11 + at))));
-    await vi.waitFor(() => expect(all.watch.objects.size).toBe(20));
+    await waitFor(() => expect(all.watch.objects.size).toBe(20));
     // Each event takes longer than a turn may.
     expect(new Set(turnOf).size).toBe(20);
   });
@@ -85,10 +86,10 @@ describe("objects", () => {
   test("are added, changed and removed by the events", async () => {
     const { stream, watch, names } = await synced();
     stream.send(added(configMap("b", 11)), { type: "MODIFIED", object: configMap("a", 12, { x: "new" }) });
-    await vi.waitFor(() => expect(watch.objects.get("default/a")).toMatchObject({ data: { x: "new" } }));
+    await waitFor(() => expect(watch.objects.get("default/a")).toMatchObject({ data: { x: "new" } }));
     expect(names()).toEqual(["default/a", "default/b"]);
     stream.send({ type: "DELETED", object: configMap("a", 13) });
-    await vi.waitFor(() => expect(names()).toEqual(["default/b"]));
+    await waitFor(() => expect(names()).toEqual(["default/b"]));
   });
 
   test("that are read as before are no change, such as after a write of a status", async () => {
@@ -102,10 +103,10 @@ describe("objects", () => {
     stream.open();
     const listed = onChange.mock.calls.length;
     stream.send({ type: "MODIFIED", object: configMap("a", 11) }, added(configMap("b", 12)));
-    await vi.waitFor(() => expect(watch.objects.size).toBe(2));
+    await waitFor(() => expect(watch.objects.size).toBe(2));
     expect(onChange).toHaveBeenCalledTimes(listed + 1);
     stream.send({ type: "DELETED", object: configMap("b", 13) });
-    await vi.waitFor(() => expect(watch.objects.size).toBe(1));
+    await waitFor(() => expect(watch.objects.size).toBe(1));
     expect(onChange).toHaveBeenCalledTimes(listed + 2);
   });
 
@@ -114,7 +115,7 @@ describe("objects", () => {
     const line = `${JSON.stringify(added(configMap("b", 11, { x: "one\u2028two" })))}\n`;
     stream.send(line.slice(0, 30));
     stream.send(line.slice(30));
-    await vi.waitFor(() => expect(watch.objects.get("default/b")).toMatchObject({ data: { x: "one\u2028two" } }));
+    await waitFor(() => expect(watch.objects.get("default/b")).toMatchObject({ data: { x: "one\u2028two" } }));
   });
 
   test("are watched from the last received version when a watch ends or is reset", async () => {
@@ -196,7 +197,7 @@ describe("objects", () => {
       const second = await nextOf(server, clock);
       expect([second.isWatch, second.url.pathname]).toEqual([false, "/api/v1/namespaces/default/configmaps"]);
       second.respond(200, listOf(10, items));
-      await vi.waitFor(() => expect(names()).toEqual(["default/a", "default/c", "default/b"]));
+      await waitFor(() => expect(names()).toEqual(["default/a", "default/c", "default/b"]));
       expect(reads).toEqual(["b", "c"]);
     });
 
@@ -205,12 +206,12 @@ describe("objects", () => {
       listAgain();
       const first = await nextOf(server, clock);
       stream.send(added(configMap("d", 11)), { type: "MODIFIED", object: configMap("a", 12, { x: "new" }) });
-      await vi.waitFor(() => expect(watch.objects.get("default/a")).toMatchObject({ data: { x: "new" } }));
+      await waitFor(() => expect(watch.objects.get("default/a")).toMatchObject({ data: { x: "new" } }));
       first.respond(200, listOf(10, items.slice(0, 2), "more"));
       const second = await nextOf(server, clock);
       // Events are newer than the list.
       stream.send({ type: "DELETED", object: configMap("c", 13) });
-      await vi.waitFor(() => expect(names()).toEqual(["default/a", "default/d", "default/b"]));
+      await waitFor(() => expect(names()).toEqual(["default/a", "default/d", "default/b"]));
       second.respond(200, listOf(10, items.slice(2)));
       await settle();
       expect(names()).toEqual(["default/a", "default/d", "default/b"]);
@@ -256,7 +257,7 @@ describe("objects", () => {
     expect([watch.isFailing, watch.state]).toEqual([true, { kind: "synced" }]);
     again.respond(200, listOf(10, []));
     (await nextOf(server, clock)).open();
-    await vi.waitFor(() => expect(watch.isFailing).toBe(false));
+    await waitFor(() => expect(watch.isFailing).toBe(false));
   });
 
   test("are out of date from an outage until they are listed, or until the API server has responded with errors", async () => {
@@ -269,7 +270,7 @@ describe("objects", () => {
       expect(watch.isOutOfDate).toBe(false);
       stream.end();
       (await nextOf(server, clock)).cut();
-      await vi.waitFor(() => expect(watch.isOutOfDate).toBe(true));
+      await waitFor(() => expect(watch.isOutOfDate).toBe(true));
     };
     await begin();
     await begin();
@@ -281,7 +282,7 @@ describe("objects", () => {
     expect(watch.isOutOfDate).toBe(true);
     const before = changes;
     third.respond(503, { message: "starting" });
-    await vi.waitFor(() => expect(watch.isOutOfDate).toBe(false));
+    await waitFor(() => expect(watch.isOutOfDate).toBe(false));
     expect(changes).toBe(before + 1);
   });
 
@@ -414,7 +415,7 @@ describe("an API server that", () => {
     const next = server.next();
     let isHere = false;
     void next.then(() => (isHere = true));
-    await vi.waitFor(() => expect(quiet).toHaveBeenCalled());
+    await waitFor(() => expect(quiet).toHaveBeenCalled());
     await settle();
     clock.advance(6_900);
     await settle();
@@ -431,14 +432,14 @@ describe("an API server that", () => {
     for (let sent = 1; sent <= 6; sent++) {
       const request = server.next();
       // Longer than any pause.
-      await vi.waitFor(async () => {
+      await waitFor(async () => {
         clock.advance(60_000);
         await settle();
         expect(await Promise.race([request, Promise.resolve(undefined)])).toBeDefined();
       });
       quiet.mockClear();
       (await request).respond(429, { message: "storage is (re)initializing" }, { "retry-after": "1" });
-      await vi.waitFor(() => expect(quiet).toHaveBeenCalled());
+      await waitFor(() => expect(quiet).toHaveBeenCalled());
       warned.push(warn.mock.calls.length);
     }
     expect(warned).toEqual([0, 0, 0, 1, 1, 1]);

@@ -1,5 +1,6 @@
 import { gatewayNameLabel } from "../../api/names.ts";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { ClusterConnection } from "../../kube/connection.ts";
 import type { KubeObject } from "../../kube/object.ts";
@@ -77,7 +78,7 @@ async function provisioning(
     }
   };
   void serve();
-  await vi.waitFor(() => expect(provisioner.isListed).toBe(true), { timeout: 20_000 });
+  await waitFor(() => expect(provisioner.isListed).toBe(true), { timeout: 20_000 });
   onChange.mockClear();
   return { provisioner, applied, bodies, concurrency, deleted, onChange };
 }

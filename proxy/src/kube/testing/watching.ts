@@ -1,5 +1,6 @@
 /** A watch of a scripted API server, on a fake clock. */
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
 import { expect, onTestFinished, vi } from "vitest";
 import { ClusterConnection } from "../connection.ts";
 import type { KubeObject } from "../object.ts";
@@ -62,7 +63,7 @@ export async function nextOf(server: ScriptedApiServer, clock: FakeClock) {
   const next = server.next();
   let isHere = false;
   void next.then(() => (isHere = true));
-  await vi.waitFor(
+  await waitFor(
     () => {
       clock.advance(1_000);
       expect(isHere).toBe(true);

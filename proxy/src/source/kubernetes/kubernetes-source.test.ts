@@ -1,4 +1,5 @@
-import { describe, expect, test, vi } from "vitest";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
+import { describe, expect, test } from "vitest";
 import { gatewayGroup } from "../../api/names.ts";
 import type { ApiCall } from "../../kube/testing/scripted-api-server.ts";
 import { maxWatches } from "../../kube/watch-quota.ts";
@@ -23,7 +24,7 @@ describe("the first configuration", () => {
       services: listing([service("a")]),
       endpointslices: (call) => held.push(call),
     });
-    await vi.waitFor(() => expect(held).toHaveLength(1));
+    await waitFor(() => expect(held).toHaveLength(1));
     await quieten(60_000);
     expect(published).toEqual([]);
     for (const call of held) listing([])(call);
@@ -38,7 +39,7 @@ describe("the first configuration", () => {
       backends: listing([llm("key")]),
       "secrets/key": (call) => held.push(call),
     });
-    await vi.waitFor(async () => {
+    await waitFor(async () => {
       await quieten();
       expect(held).toHaveLength(1);
     });
@@ -136,7 +137,7 @@ test("a policy that closes its namespace for those that are left out does so unt
   responses["proxypolicies"] = (call) => (list = call);
   await send("proxypolicies", event("DELETED", removed));
   expect(await closing(2)).toEqual([`${first}:removed`]);
-  await vi.waitFor(() => expect(list).toBeDefined());
+  await waitFor(() => expect(list).toBeDefined());
   const remaining = all.filter((each) => each !== removed);
   list?.respond(200, { kind: "List", metadata: { resourceVersion: "1001" }, items: remaining });
   const [second, ...others] = await closing(3);
@@ -168,7 +169,7 @@ describe("changes", () => {
       await settle();
       expect(published).toHaveLength(before);
       clock.advance(1);
-      await vi.waitFor(() => expect(published).toHaveLength(before + 1));
+      await waitFor(() => expect(published).toHaveLength(before + 1));
     };
     clock.advance(250);
     await add("endpointslices", endpointSlice("a"));
@@ -189,7 +190,7 @@ describe("changes", () => {
       await settle();
       clock.advance(40);
     }
-    await vi.waitFor(() => expect(published.length).toBeGreaterThanOrEqual(2));
+    await waitFor(() => expect(published.length).toBeGreaterThanOrEqual(2));
   });
 
   test("cause no work while the last configuration is being applied, and then they are published together", async () => {
@@ -226,7 +227,7 @@ describe("Secrets", () => {
     const { lists, watches, publishedTimes } = await sourcing({ backends: listing([llm("key")]) });
     await publishedTimes(1);
     expect(lists.filter((list) => list.startsWith("secrets"))).toEqual(["secrets/key"]);
-    await vi.waitFor(() => expect(watches.get("secrets/key")?.url.pathname).toBe("/api/v1/namespaces/default/secrets"));
+    await waitFor(() => expect(watches.get("secrets/key")?.url.pathname).toBe("/api/v1/namespaces/default/secrets"));
   });
 
   test("are watched as long as a resource refers to them", async () => {
@@ -293,10 +294,10 @@ describe("Secrets of a namespace that refers to many", () => {
     const { clock, lists, watches, publishedTimes } = await sourcing({ backends: listing(many) });
     await publishedTimes(1);
     const listed = () => lists.filter((each) => each.startsWith("secrets/")).length;
-    await vi.waitFor(() => expect(listed()).toBe(many.length));
-    await vi.waitFor(() => expect([...watches.values()].filter(isSecretsOf("many"))).toHaveLength(maxWatches));
+    await waitFor(() => expect(listed()).toBe(many.length));
+    await waitFor(() => expect([...watches.values()].filter(isSecretsOf("many"))).toHaveLength(maxWatches));
     clock.advance(30_000);
-    await vi.waitFor(() => expect(listed()).toBe(many.length + 36));
+    await waitFor(() => expect(listed()).toBe(many.length + 36));
     expect([...watches.values()].filter(isSecretsOf("many"))).toHaveLength(maxWatches);
   });
 
@@ -318,7 +319,7 @@ describe("Secrets of a namespace that refers to many", () => {
       backends: listing([...many, inNamespace("other", "b", llm("own"))]),
       ...silent,
     });
-    await vi.waitFor(async () => {
+    await waitFor(async () => {
       await quieten();
       expect(lists).toContain("secrets/own");
     });
@@ -355,7 +356,7 @@ describe("Secrets of a namespace that have no room together", () => {
     });
     const listed = (name: string) => lists.filter((each) => each === `secrets/${name}`).length;
     const quietUntil = (check: () => void) =>
-      vi.waitFor(
+      waitFor(
         async () => {
           await quieten();
           check();
@@ -401,7 +402,7 @@ describe("a Secret that the source waits for", () => {
     });
     expect(namesOf((await publishedTimes(1)).resources.ReferenceGrant)).toEqual(["grant"]);
     await send("backends", event("ADDED", llm("late")));
-    await vi.waitFor(async () => {
+    await waitFor(async () => {
       await quieten(50);
       expect(lists).toContain("secrets/late");
     });
@@ -429,12 +430,12 @@ describe("a Secret that the source waits for", () => {
       clock.advance(750);
       await settle();
     }
-    await vi.waitFor(() => expect(published.length).toBeGreaterThanOrEqual(2));
+    await waitFor(() => expect(published.length).toBeGreaterThanOrEqual(2));
     expect(namesOf(published.at(-1)?.resources.Service ?? [])).toEqual(["a"]);
     // The namespace has used up its time, and changes do not wait for its next references.
     for (const name of ["late", "later", "latest"]) {
       await send("backends", event("MODIFIED", llm(name)));
-      await vi.waitFor(async () => {
+      await waitFor(async () => {
         await quieten(50);
         expect(lists).toContain(`secrets/${name}`);
       });

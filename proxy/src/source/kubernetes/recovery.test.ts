@@ -1,6 +1,7 @@
 /** What changes wait for after an outage of the API server. */
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
 import type { ApiCall } from "../../kube/testing/scripted-api-server.ts";
 import { Recovery } from "./recovery.ts";
 import { endpointSlice, event, listing, namesOf, service, settle, sourcing } from "./testing/scripted-source.ts";
@@ -24,12 +25,12 @@ describe("after an outage of the API server, changes", () => {
     for (const collection of watches.keys()) responses[collection] = listing([]);
     Object.assign(responses, { services: listing([service("a")]), endpointslices: (call: ApiCall) => held.push(call) });
     const before = lists.length;
-    await vi.waitFor(async () => {
+    await waitFor(async () => {
       await quieten(1_000);
       expect(lists.length).toBeGreaterThan(before);
     });
     // All kinds are listed without a further wait.
-    await vi.waitFor(() => expect(held).toHaveLength(1));
+    await waitFor(() => expect(held).toHaveLength(1));
     return { ...all, list: held[0] };
   }
 
@@ -49,7 +50,7 @@ describe("after an outage of the API server, changes", () => {
     await publishedTimes(1);
     responses["services"] = (call) => call.cut();
     watches.get("services")?.cut();
-    await vi.waitFor(async () => {
+    await waitFor(async () => {
       await quieten(1_000);
       expect(source.isRecovering).toBe(true);
     });
@@ -67,7 +68,7 @@ describe("after an outage of the API server, changes", () => {
     });
     isSelecting = true;
     const before = selections.length;
-    await vi.waitFor(async () => {
+    await waitFor(async () => {
       await quieten();
       expect(selections.length).toBeGreaterThan(before);
     });

@@ -1,5 +1,6 @@
 /** A source over an API server whose responses a test scripts, with a fake clock, and the objects that it lists. */
 import { FakeClock } from "@gatewayproxy/runtime/testing/fake-clock";
+import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
 import { expect, onTestFinished, vi } from "vitest";
 import { proxyGroup } from "../../../api/names.ts";
 import type { NamedObject, ResourceSet } from "../../../api/resource.ts";
@@ -95,12 +96,12 @@ export async function sourcing(
     await settle();
   };
   const send = async (collection: string, ...events: readonly object[]): Promise<void> => {
-    await vi.waitFor(() => expect(watches.has(collection)).toBe(true));
+    await waitFor(() => expect(watches.has(collection)).toBe(true));
     watches.get(collection)?.send(...events);
   };
   const publishedTimes = async (times: number): Promise<KubernetesConfiguration> => {
     // A wait of 3 s is many moments, which take longer on a busy machine.
-    await vi.waitFor(
+    await waitFor(
       async () => {
         await quieten();
         expect(published.length).toBeGreaterThanOrEqual(times);
