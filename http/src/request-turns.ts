@@ -24,7 +24,10 @@ export interface WaitingConnection {
  * Those of some hundreds of busy connections need no more.
  */
 const atOnceMs = 25;
-/** The time of a turn in which connections that wait begin requests. libuv accepts one connection in each turn. */
+/**
+ * The time of a turn in which connections that wait begin requests. It is short, since libuv accepts only a few new
+ * connections in each turn.
+ */
 const turnMs = 2;
 /** Bytes of long reads in a turn, beyond which their connections wait. */
 const turnBytes = 256 * 1024;

@@ -1,19 +1,17 @@
 /** How sockets of connections to servers are read: into buffers that are used again for the next read. */
 import type { OnReadOpts, Socket } from "node:net";
 import { systemClock } from "@gatewayproxy/runtime/clock";
+import { longRead, longTlsRead } from "./long-reads.ts";
 import { countRead } from "./read-turns.ts";
 
-/** The size of a buffer, and thus of the longest read. */
-const bufferBytes = 64 * 1024;
+/** The size of a buffer. */
+const bufferBytes = longRead;
 
 /**
  * A read of at least so many bytes leaves its buffer to the receiver. The buffer of a shorter one would be mostly
  * unused memory.
  */
 const keptBytes = bufferBytes / 4;
-
-/** A read from TLS is one record, of at most 16 KiB. */
-const longTlsRead = 8 * 1024;
 
 /** The time of the receivers of shorter reads is not counted. */
 const timedBytes = 4 * 1024;
@@ -60,7 +58,7 @@ function readsOfPlain(receive: ReceiveBytes): OnReadOpts {
       const isKept = read !== plainBuffer && length >= keptBytes;
       buffer = length >= keptBytes ? Buffer.allocUnsafeSlow(bufferBytes) : plainBuffer;
       const startMs = startOf(length);
-      return receive(bytes, isKept) && readsOn(this, length, bufferBytes, startMs);
+      return receive(bytes, isKept) && readsOn(this, length, longRead, startMs);
     },
   };
 }
