@@ -3,7 +3,7 @@
  * where an error would affect every listener of a port. `translate` keeps them; a violation is an error of this
  * project, not of a user.
  */
-import { memoisedInSteps } from "@gatewayproxy/runtime/memoised";
+import { memoised, memoisedInSteps } from "@gatewayproxy/runtime/memoised";
 import type { Steps } from "@gatewayproxy/runtime/steps";
 import type { Filter } from "./filter.ts";
 import type { GlobalLimit } from "./global-limit.ts";
@@ -40,8 +40,8 @@ const soundRouteLists = new WeakSet<readonly Route[]>();
 const lastRouteLists = new WeakMap<Route, readonly Route[]>();
 /** Rules without another violation, with the keys of all backends to which they refer. */
 const soundRules = new WeakMap<Route["rules"], readonly BackendKey[]>();
-/** Pages of routes without a violation, with the keys of the backends of the snapshot. */
-const soundPages = new WeakMap<readonly Route[], ReadonlySet<string>>();
+/** By the keys of all backends of a snapshot, pages of routes without a violation. */
+const soundPages = memoised((_backends: ReadonlySet<string>) => new WeakSet<readonly Route[]>());
 
 /**
  * Asserts the invariants. A step for each listener, and for some backends.
@@ -103,15 +103,16 @@ function* assertBind(
     assertStreamListener(listener, backends);
     yield;
   }
+  const sound = soundPages(backends);
   for (const listener of listeners) {
     assertListener(listener);
     for (const page of pagesOfRoutes(listener.routes)) {
-      if (soundPages.get(page) === backends) continue;
+      if (sound.has(page)) continue;
       for (const { key, rules } of page) {
         const uses = soundRules.get(rules);
         if (uses?.every((backend) => backends.has(backend)) !== true) assertRules(key, rules, backends);
       }
-      soundPages.set(page, backends);
+      sound.add(page);
     }
     yield;
   }

@@ -98,12 +98,11 @@ export class BackendReferences {
    */
   inputsOf(routes: readonly AnyRoute[]): readonly unknown[] {
     const { index, addressDenial } = this.#context;
-    const { services, slices } = index;
-    const settings = [crossesNamespaces(routes) ? index.isPermitted : undefined, addressDenial] as const;
-    const inputs = this.hasAmpleBudgets
-      ? inputsOfReferents(routes, services, slices, this.#states, this.#tlsPolicies, ...settings)
+    const referents = this.hasAmpleBudgets
+      ? referentsAmong(index.services, index.slices, this.#states, this.#tlsPolicies)(routes)
       : undefined;
-    return keptInputs(routes, inputs ?? [...this.#resolutions(routes), ...settings, this.#tlsPolicies]);
+    const settings = [crossesNamespaces(routes) ? index.isPermitted : undefined, addressDenial];
+    return keptInputs(routes, [...settings, ...(referents ?? [...this.#resolutions(routes), this.#tlsPolicies])]);
   }
 
   /** A budget is a state, and the message of a reference to nothing may suggest a name. */
@@ -189,31 +188,33 @@ export const routeReferences = memoised((routes: readonly AnyRoute[]): readonly 
 /** The last inputs of the references of each page. */
 const keptInputs = keepingEqual<readonly unknown[]>(hasSameItems);
 
-/** Returns undefined if one of the referents does not exist. */
-const inputsOfReferents = memoisedWith(
+/**
+ * Returns a function that returns the referents of a page, with what decides on how they are resolved; undefined if one
+ * does not exist. Nothing of it keeps replaced versions of the maps, which are as large as the cluster.
+ */
+const referentsAmong = memoisedWith(
   (
-    routes: readonly AnyRoute[],
     services: ResourceIndex["services"],
     slices: ResourceIndex["slices"],
     states: readonly BackendState[],
     tlsPolicies: readonly TlsPolicyState[],
-    ...settings: readonly unknown[]
-  ): readonly unknown[] | undefined => {
-    const inputs = [...settings];
-    const tlsStates = runToEnd(tlsStatesByService(tlsPolicies));
-    for (const { route, ref, key } of routeReferences(routes)) {
-      const referent = ref.kind === "Service" ? services.get(key) : statesByName(states).get(key);
-      if (referent === undefined) return undefined;
-      inputs.push(referent, slices.get(key));
-      if (tlsStates.size === 0) continue;
-      // Few Services have policies, and a page may have thousands of references.
-      for (const name of [key, anyNameIn(ref.namespace ?? route.metadata.namespace)]) {
-        const policies = tlsStates.get(name);
-        if (policies !== undefined) inputs.push(policies);
+  ) =>
+    memoised((routes: readonly AnyRoute[]): readonly unknown[] | undefined => {
+      const referents: unknown[] = [];
+      const tlsStates = runToEnd(tlsStatesByService(tlsPolicies));
+      for (const { route, ref, key } of routeReferences(routes)) {
+        const referent = ref.kind === "Service" ? services.get(key) : statesByName(states).get(key);
+        if (referent === undefined) return undefined;
+        referents.push(referent, slices.get(key));
+        if (tlsStates.size === 0) continue;
+        // Few Services have policies, and a page may have thousands of references.
+        for (const name of [key, anyNameIn(ref.namespace ?? route.metadata.namespace)]) {
+          const policies = tlsStates.get(name);
+          if (policies !== undefined) referents.push(policies);
+        }
       }
-    }
-    return inputs;
-  },
+      return referents;
+    }),
 );
 
 const statesByName = memoised(
