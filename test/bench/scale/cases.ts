@@ -177,6 +177,9 @@ async function measureChanges(
   return { controller: medianOf("controller"), proxy: medianOf("proxy"), servedMs: costs.map((cost) => cost.servedMs) };
 }
 
+/** V8 collects the garbage of a program that allocates little within 100 s. */
+const restMs = 120_000;
+
 /** Many routes, each with a Service: the cost of all of them, and of one change among them. */
 export function routeScaleCase(options: ScaleOptions): Promise<readonly Row[]> {
   const { namespaces } = options;
@@ -206,11 +209,18 @@ export function routeScaleCase(options: ScaleOptions): Promise<readonly Row[]> {
       await api.patch(slice, { endpoints: endpointsOf(at, 2)["endpoints"] });
       return 0;
     });
+    await delay(restMs);
+    const memory = (of: Readonly<Record<"controller" | "proxy", number>>): string =>
+      `${mebibytes(of.controller)} / ${mebibytes(of.proxy)}`;
     return [
       ["last route served after its creation", seconds(ms)],
       ["errors", String(errors)],
       ["CPU time for all, controller / proxy", `${seconds(all.controller)} / ${seconds(all.proxy)}`],
-      ["memory with all, controller / proxy", `${mebibytes(sizes.controller)} / ${mebibytes(sizes.proxy)}`],
+      ["memory with all, controller / proxy", memory(sizes)],
+      [
+        "memory two minutes after the last change, controller / proxy",
+        memory({ controller: controller.residentBytes(), proxy: proxy.residentBytes() }),
+      ],
       ["edit of one route, served after, p50", milliseconds(percentile(edits.servedMs, 50))],
       [
         "edit of one route, CPU time, controller / proxy",
