@@ -10,6 +10,7 @@
  * Long reads of bodies are bounded too: those of hundreds of fast uploads would take a tenth of a second of each turn.
  */
 import type { Clock } from "@gatewayproxy/runtime/clock";
+import { ClientQueue } from "./client-queue.ts";
 
 /** A connection whose next request has not begun, or whose next part of a body has not been read. */
 export interface WaitingConnection {
@@ -41,8 +42,7 @@ interface Turn {
 /** The connections of a thread that wait for their turn. A thread has one. */
 export class RequestTurns {
   readonly #clock: Clock;
-  /** By client, in the order of their turns. No set is empty. */
-  readonly #waiting = new Map<string, Set<WaitingConnection>>();
+  readonly #waiting = new ClientQueue<WaitingConnection>();
   /** When the time began in which requests begin at once. */
   #sinceMs = Number.NEGATIVE_INFINITY;
   /** Whether it began in this turn of the event loop. Only such times have an end, so that most turns need no call. */
@@ -61,7 +61,7 @@ export class RequestTurns {
    */
   mayBegin(): boolean {
     if (this.#turn !== undefined) return this.#mayBeginIn(this.#turn);
-    if (this.#waiting.size > 0) return false;
+    if (!this.#waiting.isEmpty) return false;
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#sinceMs < atOnceMs) return true;
     if (this.#isThisTurn) return false;
@@ -75,7 +75,7 @@ export class RequestTurns {
    * @returns whether the socket may be read again now. Otherwise the connection stops to read and waits.
    */
   mayReadOn(bytes: number): boolean {
-    if (this.#turn !== undefined || this.#waiting.size > 0) return false;
+    if (this.#turn !== undefined || !this.#waiting.isEmpty) return false;
     this.#readBytes += bytes;
     if (!this.#isThisTurn) this.#start(this.#clock.monotonicMs());
     return this.#readBytes < turnBytes;
@@ -83,15 +83,12 @@ export class RequestTurns {
 
   /** Calls `takeTurn` in a later turn. Has no effect for a connection that waits. */
   wait(connection: WaitingConnection): void {
-    const own = this.#waiting.get(connection.client);
-    if (own === undefined) this.#waiting.set(connection.client, new Set([connection]));
-    else own.add(connection);
+    this.#waiting.add(connection);
   }
 
   /** Called when a connection has ended. */
   leave(connection: WaitingConnection): void {
-    const own = this.#waiting.get(connection.client);
-    if (own?.delete(connection) === true && own.size === 0) this.#waiting.delete(connection.client);
+    this.#waiting.delete(connection);
   }
 
   /**
@@ -102,8 +99,7 @@ export class RequestTurns {
     const isFirst = !turn.hasBegun;
     turn.hasBegun = true;
     if (isFirst) return true;
-    const isAlone = this.#waiting.size === 0 || (this.#waiting.size === 1 && this.#waiting.has(turn.client));
-    return isAlone && this.#clock.monotonicMs() < turn.endMs;
+    return this.#waiting.isOnlyOf(turn.client) && this.#clock.monotonicMs() < turn.endMs;
   }
 
   #start(nowMs: number): void {
@@ -115,12 +111,12 @@ export class RequestTurns {
   readonly #next = (): void => {
     this.#isThisTurn = false;
     this.#readBytes = 0;
-    if (this.#waiting.size === 0) return;
+    if (this.#waiting.isEmpty) return;
     const startMs = this.#clock.monotonicMs();
     const endMs = startMs + turnMs;
     this.#start(startMs);
     do this.#giveOne(endMs);
-    while (this.#waiting.size > 0 && this.#clock.monotonicMs() < endMs);
+    while (!this.#waiting.isEmpty && this.#clock.monotonicMs() < endMs);
   };
 
   #give(turn: Turn, connection: WaitingConnection): void {
@@ -132,16 +128,8 @@ export class RequestTurns {
     }
   }
 
-  /** The next turn of the client comes after those of the others. */
   #giveOne(endMs: number): void {
-    for (const [client, own] of this.#waiting) {
-      for (const connection of own) {
-        own.delete(connection);
-        this.#waiting.delete(client);
-        if (own.size > 0) this.#waiting.set(client, own);
-        this.#give({ client, endMs, hasBegun: false }, connection);
-        return;
-      }
-    }
+    const connection = this.#waiting.take();
+    if (connection !== undefined) this.#give({ client: connection.client, endMs, hasBegun: false }, connection);
   }
 }

@@ -56,6 +56,7 @@ import type { LocalDenial } from "../policy/ratelimit/denial.ts";
 import type { Timer } from "@gatewayproxy/runtime/clock";
 import { RequestTurns } from "@gatewayproxy/http/request-turns";
 import { BindServer } from "../listen/bind-server.ts";
+import { HandshakeTurns } from "../listen/handshake-turns.ts";
 import { ConnectionLog } from "../listen/connection-log.ts";
 import {
   ClientConnections,
@@ -235,6 +236,7 @@ export class DataPlane {
   readonly #bodies: BodyBudget;
   readonly #clients: ClientConnections;
   readonly #turns: RequestTurns;
+  readonly #handshakes: HandshakeTurns;
   readonly #streamServices: StreamServices;
   readonly #udp: UdpBinds;
   /** Undefined until a bind has relayed connections or sessions. */
@@ -258,6 +260,7 @@ export class DataPlane {
     const { clientMemory: memory = clientMemoryOf(defaultClientBytes), ipv6PrefixLength = defaultIpv6PrefixLength } =
       options;
     this.#turns = new RequestTurns(clock);
+    this.#handshakes = new HandshakeTurns(clock);
     this.#clients = new ClientConnections({
       ...{ clock, memory, ipv6PrefixLength, requests },
       onShed: (reason, client) => options.observer.connectionShed(reason, client),
@@ -477,6 +480,7 @@ export class DataPlane {
       onRejected: (request: RejectedRequest) => recordRejected(open.services, request),
       clients: this.#clients,
       turns: this.#turns,
+      handshakes: this.#handshakes,
       onFault: (error: unknown) => this.#options.faulted(error, "connection"),
       onConnectionOpened: () => observer.connectionOpened(name),
       onConnectionClosed: () => observer.connectionClosed(name),

@@ -42,6 +42,7 @@ import { peerAddress } from "./peer-address.ts";
 import { maxHeadBytes, maxHeaderFields, maxTargetLength, type RequestRules } from "./request-head.ts";
 import { type ClientHello, type NoClientHello, readClientHello } from "./client-hello.ts";
 import { readProxyHeader, type ProxyHeader } from "./proxy-protocol.ts";
+import type { HandshakeTurns, WaitingHandshake } from "./handshake-turns.ts";
 import type { SecuredStream, StreamReceiver } from "./stream-receiver.ts";
 import { type TlsListener, TlsTermination } from "./tls-termination.ts";
 
@@ -70,6 +71,8 @@ export interface BindOptions extends RequestReceiver {
   readonly clients: ClientConnections;
   /** Bounds the requests that begin in a turn of the event loop, of all binds. */
   readonly turns: RequestTurns;
+  /** Bounds the TLS handshakes that begin in a turn of the event loop, of all binds. */
+  readonly handshakes: HandshakeTurns;
   /** Logs connections, at debug. */
   readonly connectionLog: ConnectionLog;
   /** Called for an internal error that has ended a connection, or a request before it began. */
@@ -83,8 +86,8 @@ export interface BindOptions extends RequestReceiver {
 /** Time for the first byte of a connection. The connection is closed after it. */
 const firstByteTimeoutMs = 60_000;
 /**
- * Time for a whole PROXY protocol header, and for the whole ClientHello of a connection that may be relayed. It is that
- * of a handshake.
+ * Time for a whole PROXY protocol header, for a whole ClientHello, and until a handshake begins. It is that of a
+ * handshake.
  */
 const headerTimeoutMs = 10_000;
 /**
@@ -103,10 +106,42 @@ export interface OpenConnection {
 
 interface SecuredConnection {
   readonly client: ClientConnection;
+  readonly handshake: WaitingHandshake;
   /** As `Connection.sourceAddress`. */
   readonly sourceAddress: string;
   /** Receives the result of the handshake; undefined for HTTP. */
   readonly stream: SecuredStream | undefined;
+}
+
+/** A handshake of a bind. */
+class Handshake implements WaitingHandshake {
+  readonly client: string;
+  isCostlyLater: boolean;
+  hasBegun = false;
+  cancelTimeout: (() => void) | undefined;
+  readonly #actions: Pick<WaitingHandshake, "begin" | "close">;
+
+  /** @param asksCertificate whether the client is asked for a certificate. */
+  constructor(client: string, asksCertificate: boolean, actions: Pick<WaitingHandshake, "begin" | "close">) {
+    this.client = client;
+    this.isCostlyLater = asksCertificate;
+    this.#actions = actions;
+  }
+
+  /** Sets what the first message says. What is wrong with it may be so for us only, and OpenSSL may continue. */
+  read(hello: ClientHello | NoClientHello): void {
+    this.isCostlyLater ||= hello.kind === "invalid" || hello.isRetried;
+  }
+
+  begin(): void {
+    this.hasBegun = true;
+    this.cancelTimeout?.();
+    this.#actions.begin();
+  }
+
+  close(): void {
+    this.#actions.close();
+  }
 }
 
 /** Bounds of the heads and trailers of HTTP/1. */
@@ -249,7 +284,9 @@ export class BindServer {
       this.#linesOf(socket)?.notSecured(reason);
       this.#secured.get(pairOf(socket))?.stream?.onRejected(reason);
     };
-    return new TlsTermination(listeners, { onSecure, onRejected, onFault: this.#options.onFault }, alpn);
+    const { onFault, handshakes } = this.#options;
+    const onChosen = (sign: () => void): void => handshakes.measure(sign);
+    return new TlsTermination(listeners, { onSecure, onRejected, onFault, onChosen }, alpn);
   }
 
   /** Returns the open connections, the oldest first. */
@@ -333,9 +370,10 @@ export class BindServer {
     if (this.#options.expectsProxyHeader) this.#options.clients.identify(client, headerAddress ?? peerAddress(socket));
     if (socket.destroyed) return;
     const sourceAddress = headerAddress ?? peerAddress(socket);
-    if (this.#streams === undefined) this.#beginHttp(client, sourceAddress);
-    else if (this.#streams.readsHello) this.#readHello(client, sourceAddress, this.#streams);
-    else this.#offer(client, sourceAddress, this.#streams, undefined);
+    const streams = this.#streams;
+    if (streams === undefined) this.#beginHttp(client, sourceAddress, undefined);
+    else if (streams.readsHello) this.#readHello(client, (hello) => this.#offer(client, sourceAddress, streams, hello));
+    else this.#offer(client, sourceAddress, streams, undefined);
   }
 
   /** Closes a connection after a time. @returns a function that cancels that. */
@@ -352,14 +390,14 @@ export class BindServer {
     };
   }
 
-  #readHello(client: ClientConnection, sourceAddress: string, streams: StreamReceiver): void {
-    const { socket } = client;
+  /** @param done called with the whole ClientHello, which is not consumed. The socket is paused. */
+  #readHello({ socket }: ClientConnection, done: (hello: ClientHello | NoClientHello) => void): void {
     const cancel = this.#closeAfter(headerTimeoutMs, socket, "no ClientHello came in time");
-    const offer = (hello: ClientHello | NoClientHello): void => {
+    const onHello = (hello: ClientHello | NoClientHello): void => {
       cancel();
-      this.#offer(client, sourceAddress, streams, hello);
+      done(hello);
     };
-    readFirstBytes(socket, readClientHello, offer, (error) => this.#fail(socket, error));
+    readFirstBytes(socket, readClientHello, onHello, (error) => this.#fail(socket, error));
   }
 
   /** Serves a connection as its receiver decides. */
@@ -378,39 +416,66 @@ export class BindServer {
     if (decision === "taken") return;
     if (decision === "http") {
       socket.allowHalfOpen = false;
-      this.#beginHttp(client, sourceAddress);
+      this.#beginHttp(client, sourceAddress, hello);
+    } else if (hello === undefined || this.#streamTls === undefined) {
+      throw new Error("a receiver has asked for TLS and has no listener with it");
     } else {
-      this.#secure(client, sourceAddress, this.#streamTls, decision);
+      this.#secure({ client, sourceAddress, stream: decision }, this.#streamTls, hello);
     }
   }
 
-  #beginHttp(client: ClientConnection, sourceAddress: string): void {
+  /** @param hello undefined if it has not been read. */
+  #beginHttp(client: ClientConnection, sourceAddress: string, hello: ClientHello | NoClientHello | undefined): void {
     const { socket } = client;
-    if (this.#tls === undefined) {
+    const tls = this.#tls;
+    if (tls === undefined) {
       this.#sniff(client, { sourceAddress, peer: peerOf(socket), tls: undefined, ended: new EndedRequests() });
     } else {
-      this.#secure(client, sourceAddress, this.#tls, undefined);
+      this.#secure({ client, sourceAddress, stream: undefined }, tls, hello);
     }
   }
 
+  /** Performs the handshake, in its turn. @param hello undefined if it has not been read. */
   #secure(
-    client: ClientConnection,
-    sourceAddress: string,
-    tls: TlsTermination | undefined,
-    stream: SecuredStream | undefined,
+    accepted: Omit<SecuredConnection, "handshake">,
+    tls: TlsTermination,
+    hello: ClientHello | NoClientHello | undefined,
   ): void {
+    const { client, stream } = accepted;
     const { socket } = client;
+    const { handshakes, clients } = this.#options;
+    const handshake = new Handshake(client.holder.client, tls.asksCertificate, {
+      begin: () => {
+        client.isBeforeHandshake = false;
+        this.#secured.set(pair, secured);
+        // The handshake has its own timeout.
+        socket.setTimeout(0, destroySocket);
+        this.#guard(socket, () => tls.terminate(socket));
+      },
+      close: () => {
+        this.#linesOf(socket)?.closing("its TLS handshake stalled while others waited");
+        socket.destroy();
+      },
+    });
     const pair = pairOf(socket);
-    const secured = { client, sourceAddress, stream };
-    this.#secured.set(pair, secured);
+    const secured = { ...accepted, handshake };
     socket.once("close", () => {
+      handshakes.end(handshake);
+      if (!handshake.hasBegun) stream?.onRejected("the connection was closed before the handshake");
       // A later connection may have the same port.
       if (this.#secured.get(pair) === secured) this.#secured.delete(pair);
     });
-    // The handshake has its own timeout.
+    if (hello === undefined && !tls.asksCertificate && handshakes.startUnread(handshake)) return;
+    handshake.cancelTimeout = this.#closeAfter(headerTimeoutMs, socket, "its TLS handshake did not begin in time");
+    const wait = (read: ClientHello | NoClientHello): void => {
+      handshake.read(read);
+      client.isBeforeHandshake = true;
+      clients.watch(client);
+      handshakes.start(handshake);
+    };
     socket.setTimeout(0, destroySocket);
-    if (tls === undefined) throw new Error("a receiver has asked for TLS and has no listener with it");
-    tls.terminate(socket);
+    if (hello === undefined) readFirstBytes(socket, readClientHello, wait, (error) => this.#fail(socket, error));
+    else wait(hello);
   }
 
   #sniff(client: ClientConnection, connection: Connection): void {
@@ -428,7 +493,8 @@ export class BindServer {
     if (secured === undefined) {
       socket.destroy();
     } else {
-      const { client, sourceAddress, stream } = secured;
+      const { client, sourceAddress, stream, handshake } = secured;
+      this.#options.handshakes.end(handshake);
       this.#options.connectionLog.of(client.socket)?.secured(socket, tls.serverName);
       if (stream !== undefined) {
         stream.onSecure(socket, tls.serverName);

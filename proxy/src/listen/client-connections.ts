@@ -155,6 +155,8 @@ export class ClientConnection {
   /** The incomplete header block at the last check. */
   #openBlock: number | undefined;
   #isEnding = false;
+  /** Whether its ClientHello waits, in the socket, until its handshake begins. */
+  isBeforeHandshake = false;
 
   constructor(socket: Socket, sinceMs: number, { isTls, isRelayed }: ConnectionKind, holder: Holder) {
     this.socket = socket;
@@ -165,8 +167,9 @@ export class ClientConnection {
     this.holder = holder;
   }
 
-  /** Memory of an incomplete head, and of received bytes that wait for a request. */
+  /** Memory of an incomplete head, and of received bytes that wait for a request or a handshake. */
   get heldBytes(): number {
+    if (this.isBeforeHandshake) return this.socket.readableLength;
     return this.#http1?.heldBytes ?? this.#http2?.heldBytes ?? this.#stream?.heldBytes ?? 0;
   }
 

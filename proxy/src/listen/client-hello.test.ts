@@ -65,8 +65,13 @@ const hello = (...extensions: readonly Buffer[]): Buffer => records(message(exte
 
 test("the name and the protocols of a real client are read", async () => {
   const bytes = await helloOf({ servername: "A.Example", ALPNProtocols: ["h2", "http/1.1"] });
-  expect(read(bytes)).toEqual({ kind: "hello", serverName: "a.example", protocols: ["h2", "http/1.1"] });
-  expect(read(await helloOf({}))).toEqual({ kind: "hello", serverName: "", protocols: [] });
+  expect(read(bytes)).toEqual({
+    kind: "hello",
+    serverName: "a.example",
+    protocols: ["h2", "http/1.1"],
+    isRetried: false,
+  });
+  expect(read(await helloOf({}))).toEqual({ kind: "hello", serverName: "", protocols: [], isRetried: false });
   const old = await helloOf({ servername: "a.example", minVersion: "TLSv1.2", maxVersion: "TLSv1.2" });
   expect(read(old)).toMatchObject({ serverName: "a.example" });
 });

@@ -6,6 +6,7 @@
  */
 import type { FirstBytes } from "./first-bytes.ts";
 import { serverNameOf } from "./server-name.ts";
+import { asksForRetry } from "./tls-groups.ts";
 
 /** What the ClientHello says. */
 export interface ClientHello {
@@ -14,6 +15,8 @@ export interface ClientHello {
   readonly serverName: string;
   /** The protocols of ALPN (RFC 7301) in the order of the client, as latin1 text. */
   readonly protocols: readonly string[];
+  /** Whether TLS termination asks for a second ClientHello, if it accepts this one and has TLS 1.3. */
+  readonly isRetried: boolean;
 }
 
 /** The connection does not begin with a ClientHello. */
@@ -35,7 +38,11 @@ const clientHello = 1;
 const recordHeaderBytes = 5;
 const messageHeaderBytes = 4;
 const serverNameExtension = 0;
+const supportedGroupsExtension = 10;
 const alpnExtension = 16;
+const supportedVersionsExtension = 43;
+const keyShareExtension = 51;
+const tls13 = 0x0304;
 const hostNameType = 0;
 
 /**
@@ -147,6 +154,7 @@ function helloOf(fields: Fields): ClientHello {
   fields.vector(1);
   let serverName = "";
   let protocols: readonly string[] = [];
+  const forKeys = new Map<number, Buffer>();
   // TLS 1.2 has clients without extensions.
   const extensions = new Fields(fields.isAtEnd ? Buffer.alloc(0) : fields.vector(2));
   if (!fields.isAtEnd) throw new Malformed();
@@ -159,8 +167,45 @@ function helloOf(fields: Fields): ClientHello {
     seen.add(type);
     if (type === serverNameExtension) serverName = nameOf(new Fields(content));
     if (type === alpnExtension) protocols = protocolsOf(new Fields(content));
+    if (keyExtensions.has(type)) forKeys.set(type, content);
   }
-  return { kind: "hello", serverName, protocols };
+  return { kind: "hello", serverName, protocols, isRetried: isRetried(forKeys) };
+}
+
+/** The extensions by which the key exchange is chosen. */
+const keyExtensions = new Set([supportedGroupsExtension, supportedVersionsExtension, keyShareExtension]);
+
+/** A server ends the connection if an extension is malformed; a retry is assumed for it, which costs more. */
+function isRetried(extensions: ReadonlyMap<number, Buffer>): boolean {
+  const [versions, groups, keyShares] = [supportedVersionsExtension, supportedGroupsExtension, keyShareExtension].map(
+    (type) => extensions.get(type),
+  );
+  if (versions === undefined || groups === undefined || keyShares === undefined) return false;
+  try {
+    if (!numbersOf(new Fields(versions).vector(1)).has(tls13)) return false;
+    return asksForRetry(numbersOf(new Fields(groups).vector(2)), sharesOf(new Fields(keyShares).vector(2)));
+  } catch (error) {
+    if (error instanceof Malformed) return true;
+    throw error;
+  }
+}
+
+function numbersOf(list: Buffer): ReadonlySet<number> {
+  const fields = new Fields(list);
+  const numbers = new Set<number>();
+  while (!fields.isAtEnd) numbers.add(fields.number(2));
+  return numbers;
+}
+
+/** The groups of the keys in a list (RFC 8446 §4.2.8). */
+function sharesOf(list: Buffer): ReadonlySet<number> {
+  const fields = new Fields(list);
+  const groups = new Set<number>();
+  while (!fields.isAtEnd) {
+    groups.add(fields.number(2));
+    fields.vector(2);
+  }
+  return groups;
 }
 
 /** RFC 6066 §3: a list with one name of each type, of which there is one. */

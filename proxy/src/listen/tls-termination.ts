@@ -13,6 +13,7 @@ import type { Certificate, ClientValidation, Listener, ListenerTls, TlsVersion }
 import { HostTable } from "../routing/host-table.ts";
 import type { TlsSession } from "./connection.ts";
 import { serverNameOf } from "./server-name.ts";
+import { offeredGroups } from "./tls-groups.ts";
 
 /** The parts of a listener that TLS termination uses. */
 export type TlsListener = Pick<Listener, "key" | "hostname"> & { readonly tls: ListenerTls };
@@ -25,6 +26,8 @@ export interface TlsOutcomes {
   readonly onRejected: (socket: TLSSocket, reason: string) => void;
   /** Called for an internal error during a handshake, which has ended that connection. */
   readonly onFault: (error: unknown) => void;
+  /** Has to call `sign`, which continues a handshake up to the operation with the private key. */
+  readonly onChosen: (sign: () => void) => void;
 }
 
 /** What a client offers (node:tls). */
@@ -45,6 +48,9 @@ export class TlsTermination {
 
   readonly #outcomes: TlsOutcomes;
 
+  /** Whether clients are asked for a certificate, if they present one or not. */
+  readonly asksCertificate: boolean;
+
   /**
    * Throws if OpenSSL rejects the settings of the listeners.
    *
@@ -56,10 +62,12 @@ export class TlsTermination {
     for (const listener of listeners) this.#names.add(listener.hostname, compileListener(listener));
     const rules = listeners.map(({ tls }) => tls);
     const asksCertificate = rules.some(({ clientValidation }) => clientValidation !== undefined);
+    this.asksCertificate = asksCertificate;
     this.#server = createServer({
       // A client without SNI gets the settings of the listener without a hostname.
       ...this.#names.find("")?.optionsFor(""),
       handshakeTimeout: handshakeTimeoutMs,
+      ecdhCurve: offeredGroups,
       // TLS negotiates the version before the server name is known. Here the listeners' ranges are combined; the range
       // of the listener is checked after the handshake.
       minVersion: lowest(rules.map(({ minVersion }) => minVersion)),
@@ -74,7 +82,7 @@ export class TlsTermination {
       SNICallback: (name, done) => {
         const found = this.#guarded(() => ({ context: this.#contextFor(nameOf(name)) }));
         if (found === undefined) done(handshakeFault);
-        else done(null, found.context);
+        else outcomes.onChosen(() => done(null, found.context));
       },
       ...(alpn === "alpn" && {
         ALPNCallback: ({ servername, protocols }: AlpnOffer) =>
