@@ -11,6 +11,7 @@ import { type Certificate, TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
 import { manifests, routeManifest, startGateway, type TestGateway } from "../support/gateway.ts";
 import { recordHellos } from "../support/recorded-hellos.ts";
+import { sendTwoHellos } from "../support/two-hellos.ts";
 import {
   authorityManifest,
   openTls,
@@ -37,7 +38,7 @@ describeWith(["openssl"], "many TLS handshakes of one client", ({ openssl }) => 
   afterAll(() => rmSync(directory, { recursive: true }));
 
   async function start(spec = "") {
-    let opened = 0;
+    let [opened, closed] = [0, 0];
     const gateway = await startGateway(
       manifests(
         tlsGatewayManifest([tlsListener("https", ["server"])], spec),
@@ -45,7 +46,7 @@ describeWith(["openssl"], "many TLS handshakes of one client", ({ openssl }) => 
         authorityManifest("authority", authority.authority),
         routeManifest("r", ["{ filters: [{ type: RequestRedirect, requestRedirect: { hostname: b } }] }"]),
       ),
-      { observer: { connectionOpened: () => void opened++ } },
+      { observer: { connectionOpened: () => void opened++, connectionClosed: () => void closed++ } },
     );
     const client = { ca: authority.authority.cert, servername: "a.example" };
     const open = (localAddress: string) => openFrom(gateway, localAddress);
@@ -65,7 +66,7 @@ describeWith(["openssl"], "many TLS handshakes of one client", ({ openssl }) => 
       onTestFinished(() => void tls.destroy());
       return tls;
     };
-    return { gateway, client, openMany, secure };
+    return { gateway, client, open, openMany, secure, closed: () => closed };
   }
 
   test("a request and a handshake of others are served after a few of them", async () => {
@@ -122,6 +123,33 @@ describeWith(["openssl"], "many TLS handshakes of one client", ({ openssl }) => 
     for (let turns = 0; turns < 10; turns++) await turn();
     gateway.clock.advance(1_000);
     expect((await sendOn(await secured, "a.example")).status).toBe(302);
+  });
+
+  test("a connection that changes its keys without end is closed", async () => {
+    const { open, closed } = await start();
+    const sendUpdates = async (count: number): Promise<void> => {
+      const socket = open("127.0.0.2").on("error", () => undefined);
+      const keys = await sendTwoHellos(socket, ["a.example", "a.example"]);
+      socket.write(Buffer.concat(Array.from({ length: count }, () => keys.update())));
+    };
+    await sendUpdates(20);
+    await sendUpdates(200);
+    await expect.poll(closed).toBe(1);
+    await sendUpdates(200);
+    await expect.poll(closed).toBe(2);
+  });
+
+  test("a client cannot renegotiate", async () => {
+    const { open, client } = await start();
+    const socket = open("127.0.0.2");
+    const tls = connect({ socket, ...client, maxVersion: "TLSv1.2" }).on("error", () => undefined);
+    await once(tls, "secureConnect");
+    const before = socket.bytesRead;
+    tls.renegotiate({}, () => undefined);
+    await expect.poll(() => socket.bytesRead).toBeGreaterThan(before);
+    // An alert, and no certificate.
+    expect(socket.bytesRead - before).toBeLessThan(100);
+    tls.destroy();
   });
 
   test("those whose ClientHello is not whole in time are closed", async () => {

@@ -18,7 +18,7 @@ const sha256 = (...parts: readonly Buffer[]): Buffer => createHash("sha256").upd
 const hmac = (key: Buffer, data: Buffer): Buffer => createHmac("sha256", key).update(data).digest();
 
 const p256 = 0x0017;
-const [clientHello, serverHello, certificateRequest, finished] = [1, 2, 13, 20];
+const [clientHello, serverHello, certificateRequest, finished, keyUpdate] = [1, 2, 13, 20, 24];
 const [changeCipherSpec, handshakeRecord, applicationRecord] = [20, 22, 23];
 
 function message(type: number, body: Buffer): Buffer {
@@ -54,11 +54,13 @@ function expandLabel(secret: Buffer, label: string, context: Buffer, length: num
 
 /** The keys of one direction. */
 class Keys {
-  readonly #key: Buffer;
-  readonly #iv: Buffer;
+  #secret: Buffer;
+  #key: Buffer;
+  #iv: Buffer;
   #sequence = 0;
 
   constructor(secret: Buffer) {
+    this.#secret = secret;
     this.#key = expandLabel(secret, "key", Buffer.alloc(0), 16);
     this.#iv = expandLabel(secret, "iv", Buffer.alloc(0), 12);
   }
@@ -76,6 +78,16 @@ class Keys {
     const plain = Buffer.concat([decipher.update(content.subarray(0, -16)), decipher.final()]);
     // The last byte is the type.
     return plain.subarray(0, -1);
+  }
+
+  /** A KeyUpdate message, which asks for the same of the server. The next message has new keys. */
+  update(): Buffer {
+    const sealed = this.seal(message(keyUpdate, Buffer.of(1)));
+    this.#secret = expandLabel(this.#secret, "traffic upd", Buffer.alloc(0), 32);
+    this.#key = expandLabel(this.#secret, "key", Buffer.alloc(0), 16);
+    this.#iv = expandLabel(this.#secret, "iv", Buffer.alloc(0), 12);
+    this.#sequence = 0;
+    return sealed;
   }
 
   seal(content: Buffer): Buffer {
@@ -130,8 +142,9 @@ class Reader {
  * last message is not known afterwards.
  *
  * @param names of the first and of the second ClientHello.
+ * @returns the keys of what the client sends.
  */
-export async function sendTwoHellos(socket: Socket, names: readonly [string, string]): Promise<void> {
+export async function sendTwoHellos(socket: Socket, names: readonly [string, string]): Promise<Keys> {
   const reader = new Reader(socket);
   const first = helloOf(names[0], undefined);
   socket.write(record(handshakeRecord, first));
@@ -163,4 +176,6 @@ export async function sendTwoHellos(socket: Socket, names: readonly [string, str
   const finishedKey = expandLabel(secretOf("c"), "finished", Buffer.alloc(0), 32);
   own.push(message(finished, hmac(finishedKey, sha256(...transcript, ...own))));
   socket.write(Buffer.concat([record(changeCipherSpec, Buffer.from([1])), ...own.map((each) => client.seal(each))]));
+  const main = hmac(expandLabel(secret, "derived", sha256(), 32), Buffer.alloc(32));
+  return new Keys(expandLabel(main, "c ap traffic", sha256(...transcript), 32));
 }

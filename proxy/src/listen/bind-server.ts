@@ -20,6 +20,7 @@ import { Http2Server } from "@gatewayproxy/http/http2/server/server";
 import type { RequestHead as Http2RequestHead } from "@gatewayproxy/http/http2/server/request-head";
 import type { Http2Exchange } from "@gatewayproxy/http/http2/server/server-exchange";
 import { defaultHttp2Limits, type Http2Limits } from "@gatewayproxy/http/http2/server/server-limits";
+import { boundKeyUpdates } from "@gatewayproxy/http/key-updates";
 import type { FieldList } from "@gatewayproxy/http/ports";
 import type { RequestTurns } from "@gatewayproxy/http/request-turns";
 import type { Clock } from "@gatewayproxy/runtime/clock";
@@ -495,6 +496,7 @@ export class BindServer {
     } else {
       const { client, sourceAddress, stream, handshake } = secured;
       this.#options.handshakes.end(handshake);
+      if (socket.getProtocol() === "TLSv1.3") boundKeyUpdates(socket, this.#options.clock);
       this.#options.connectionLog.of(client.socket)?.secured(socket, tls.serverName);
       if (stream !== undefined) {
         stream.onSecure(socket, tls.serverName);

@@ -7,8 +7,8 @@
  * handshakes in progress keep the instance with which they began.
  */
 import { constants } from "node:crypto";
-import type { Socket } from "node:net";
-import { createSecureContext, createServer, type SecureContext, type Server, type TLSSocket } from "node:tls";
+import { Socket } from "node:net";
+import { createSecureContext, createServer, type SecureContext, type Server, TLSSocket } from "node:tls";
 import type { Certificate, ClientValidation, Listener, ListenerTls, TlsVersion } from "../ir/snapshot.ts";
 import { HostTable } from "../routing/host-table.ts";
 import type { TlsSession } from "./connection.ts";
@@ -77,7 +77,9 @@ export class TlsTermination {
       rejectUnauthorized: false,
       // A resumed session keeps the validation result of its first handshake, which may have been with another listener
       // (CVE-2025-23419). If a listener validates client certificates, sessions are not resumed.
-      ...(asksCertificate && { secureOptions: constants.SSL_OP_NO_TICKET }),
+      //
+      // No client of HTTP needs to renegotiate, and the operation with the private key would not wait for a turn.
+      secureOptions: constants.SSL_OP_NO_RENEGOTIATION | (asksCertificate ? constants.SSL_OP_NO_TICKET : 0),
       // node:tls calls these from native code, where an exception would end the process.
       SNICallback: (name, done) => {
         const found = this.#guarded(() => ({ context: this.#contextFor(nameOf(name)) }));
@@ -154,12 +156,19 @@ function compileListener({ tls }: TlsListener): CompiledListener {
     table.add(undefined, compiled);
   }
   const optionsFor = (name: string) => table.find(name)?.options;
-  return { tls, contextFor: (name) => table.find(name)?.context, optionsFor };
+  const contextFor = (name: string): SecureContext | undefined => {
+    const found = table.find(name);
+    if (found !== undefined) reportKeys(found);
+    return found?.context;
+  };
+  return { tls, contextFor, optionsFor };
 }
 
 interface CompiledContext {
   readonly options: ContextOptions;
   readonly context: SecureContext;
+  /** As `reportKeys`. */
+  reportsKeys: boolean;
 }
 
 type ContextOptions = ReturnType<typeof contextOptions>;
@@ -181,9 +190,20 @@ function compileContext({ ciphers = tls12Ciphers, clientValidation }: ListenerTl
   const known = ofAuthorities.get(ciphers);
   if (known !== undefined) return known;
   const options = contextOptions(ciphers, authorities, certificate);
-  const compiled = { options, context: createSecureContext(options) };
+  const compiled = { options, context: createSecureContext(options), reportsKeys: false };
   ofAuthorities.set(ciphers, compiled);
   return compiled;
+}
+
+/**
+ * Makes OpenSSL report the keys of all connections with a context that a server name has chosen, by the event "keylog"
+ * (`boundKeyUpdates`). A listener of such a connection does that for the context of the server only.
+ */
+function reportKeys(compiled: CompiledContext): void {
+  if (compiled.reportsKeys) return;
+  compiled.reportsKeys = true;
+  const socket = new TLSSocket(new Socket(), { isServer: true, secureContext: compiled.context });
+  socket.on("keylog", ignore).on("error", ignore).destroy();
 }
 
 function contextOptions(ciphers: string, authorities: readonly string[], { chain, privateKey }: Certificate) {
