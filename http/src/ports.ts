@@ -136,6 +136,8 @@ export interface ClientFailure {
    * a connection on which 10 MB of responses wait.
    */
   readonly isExhausted?: boolean;
+  /** The server has rejected the stream (`unprocessed`), as it does where too many are open. Its connection goes on. */
+  readonly isStreamRejected?: boolean;
   /** The server has rejected what a client has sent: by a reset (RFC 9113 §7), or by the end of the connection. */
   readonly isRejected?: boolean;
   /** Whether the request was not sent completely, where the server has ended the connection by an error. */

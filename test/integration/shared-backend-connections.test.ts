@@ -4,7 +4,7 @@
  */
 import { once } from "node:events";
 import { get } from "node:http";
-import { createServer, type ServerHttp2Session, type ServerHttp2Stream, type Settings } from "node:http2";
+import { constants, createServer, type ServerHttp2Session, type ServerHttp2Stream, type Settings } from "node:http2";
 import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { HpackDecoder } from "../../http/src/http2/hpack/hpack-decoder.ts";
@@ -237,6 +237,31 @@ test("a connection gets as many calls as its own server accepts, where those of 
   await begin(3);
   await begin(4);
   expect(connections()).toBe(2);
+});
+
+test("requests are sent on other connections where a server rejects those beyond fewer than it has announced", async () => {
+  const open = new Map<unknown, number>();
+  let rejected = 0;
+  const respond: ServerHttp2Stream[] = [];
+  const { send } = await startCounted(
+    (stream) => {
+      const count = open.get(stream.session) ?? 0;
+      if (count >= 4) {
+        rejected++;
+        stream.close(constants.NGHTTP2_REFUSED_STREAM);
+        return;
+      }
+      open.set(stream.session, count + 1);
+      respond.push(stream);
+    },
+    { expectsProxyHeader: true },
+  );
+  const clients = Array.from({ length: 30 }, (_, at) => send(`10.0.0.${at}`, "/held"));
+  // None is served before all are open.
+  await expect.poll(() => respond.length).toBe(clients.length);
+  respond.forEach(respondOk);
+  for (const { text } of clients) await expect.poll(text).toContain("HTTP/1.1 200");
+  expect(rejected).toBeLessThanOrEqual(2 * clients.length);
 });
 
 test("connections that take no more requests are bounded, and the client that holds most of them makes room", async () => {

@@ -66,6 +66,8 @@ export interface ConnectionOwner {
   windowBytes?: number | undefined;
   /** HTTP/2: the streams that the endpoint accepts on the latest connection; undefined before the first. */
   maxStreams?: number | undefined;
+  /** HTTP/2: the streams that the endpoint has taken at a time, since it has rejected one; undefined if it has not. */
+  takenStreams?: number | undefined;
   /** The connection takes no more calls. Those in progress continue, unless it has failed. */
   onUnavailable(connection: Connection): void;
   /** HTTP/2: the endpoint has said how many streams it accepts. Absent: the owner does not need it. */
@@ -106,6 +108,10 @@ export interface Connection {
    * @param idleTimeoutMs as `ConnectionTimeouts.idleTimeoutMs`.
    */
   send(request: ClientRequest, idleTimeoutMs: number, call: ConnectionCall): void;
+  /** HTTP/2: the endpoint has rejected a call, which is not among `calls` any more, and the connection goes on. */
+  rejected?(): void;
+  /** HTTP/2: a call has got its response. */
+  completed?(): void;
   /** Closes the connection after its calls. */
   close(): void;
   /** Closes the connection now. Calls in progress fail. */

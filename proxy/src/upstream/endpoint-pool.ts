@@ -346,6 +346,8 @@ export class EndpointPool implements CallOwner, ConnectionOwner, SessionStore, S
     // It accepts no streams, and other connections may. Its calls finish, and no other is sent on it.
     if (failure?.kind === "overloaded" && failure.isDisplaced !== true) this.onUnavailable(connection);
     connection.calls.delete(call);
+    if (failure === undefined) connection.completed?.();
+    else if (failure.isStreamRejected === true) connection.rejected?.();
     if (this.#leaving?.has(connection) === true) {
       this.#leavingShares = undefined;
       if (connection.calls.size === 0) {

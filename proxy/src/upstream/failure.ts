@@ -29,6 +29,8 @@ export interface UpstreamFailure {
   readonly isDisplaced?: boolean;
   /** As `ClientFailure.isExhausted`. */
   readonly isExhausted?: boolean;
+  /** As `ClientFailure.isStreamRejected`. */
+  readonly isStreamRejected?: boolean;
   /** As `ClientFailure.isRejected`. */
   readonly isRejected?: boolean;
   /** As `ClientFailure.isUpload`. */

@@ -27,6 +27,12 @@ interface SentCall {
   readonly call: ConnectionCall;
 }
 
+/**
+ * Responses after which a connection gets another call at a time, where its endpoint has rejected some. The one more
+ * may be rejected and repeated, so that it is not tried at each response.
+ */
+const completedForMore = 100;
+
 /** A socket, which is opened for the first call. */
 export class Http2Connection implements Connection, SocketOwner {
   readonly #target: ConnectionTarget;
@@ -44,6 +50,10 @@ export class Http2Connection implements Connection, SocketOwner {
   #isClosed = false;
   readonly isHttp2 = true;
   maxCalls: number;
+  /** The streams that the endpoint accepts, as it says. */
+  #announced: number;
+  /** Calls that have got their responses since `maxCalls` has changed. */
+  #completed = 0;
   readonly calls = new Set<ConnectionCall>();
   isFree = false;
   isUnused = false;
@@ -53,7 +63,26 @@ export class Http2Connection implements Connection, SocketOwner {
     this.#options = options;
     this.#sessions = sessions;
     this.#owner = owner;
-    this.maxCalls = Math.min(callsPerConnection(target), owner.maxStreams ?? Number.POSITIVE_INFINITY);
+    this.#announced = owner.maxStreams ?? Number.POSITIVE_INFINITY;
+    this.maxCalls = this.#most;
+  }
+
+  get #most(): number {
+    return Math.min(callsPerConnection(this.#target), this.#announced, this.#owner.takenStreams ?? this.#announced);
+  }
+
+  rejected(): void {
+    this.#owner.takenStreams = Math.max(1, this.calls.size);
+    this.#completed = 0;
+    this.maxCalls = this.#most;
+  }
+
+  completed(): void {
+    const { takenStreams } = this.#owner;
+    if (takenStreams === undefined || ++this.#completed < completedForMore) return;
+    this.#completed = 0;
+    this.#owner.takenStreams = takenStreams < callsPerConnection(this.#target) ? takenStreams + 1 : undefined;
+    this.maxCalls = this.#most;
   }
 
   get isAvailable(): boolean {
@@ -113,7 +142,8 @@ export class Http2Connection implements Connection, SocketOwner {
   #onMaxStreams(max: number): void {
     // An endpoint that accepts none now may accept some later.
     const most = max === 0 ? Number.POSITIVE_INFINITY : max;
-    this.maxCalls = Math.min(callsPerConnection(this.#target), most);
+    this.#announced = most;
+    this.maxCalls = this.#most;
     this.#owner.maxStreams = most;
     this.#owner.onMaxStreams?.(this);
   }

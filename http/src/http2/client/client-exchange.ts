@@ -209,8 +209,8 @@ export class Http2ClientExchange
     this.#fail({ kind: "reset", message, isRejected: rejections.has(code), ...(isExhausted && { isExhausted }) });
   }
 
-  unprocessed(reason: string): void {
-    const failure = { kind: "unprocessed", message: reason } as const;
+  unprocessed(reason: string, isStreamRejected = false): void {
+    const failure = { kind: "unprocessed", message: reason, ...(isStreamRejected && { isStreamRejected }) } as const;
     // Events do not begin while the request is being sent.
     if (this.host === undefined) process.nextTick(failLater, this, failure);
     else this.#fail(failure);

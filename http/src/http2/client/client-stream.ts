@@ -49,7 +49,7 @@ export abstract class ClientStream<Head> extends Http2Stream {
   /** Called when the peer has reset the stream. It may have processed the request. */
   abstract wasReset(code: number): void;
   /** Called when the stream ends and the peer has not processed the request. */
-  abstract unprocessed(reason: string): void;
+  abstract unprocessed(reason: string, isStreamRejected?: boolean): void;
   /**
    * Called when the connection is closed. The peer may have processed the request.
    *

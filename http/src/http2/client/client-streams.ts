@@ -265,7 +265,7 @@ export class ClientStreams<Head> extends Streams<ClientStream<Head>> implements 
     }
     // The peer has closed the stream, so RST_STREAM is not sent.
     if (code === ErrorCode.RefusedStream && !stream.hasHead) {
-      stream.unprocessed("the server rejected the request without processing it (REFUSED_STREAM)");
+      stream.unprocessed("the server rejected the request without processing it (REFUSED_STREAM)", true);
     } else {
       stream.wasReset(code);
       if (code !== ErrorCode.NoError && !this.#resets.countOfPeer()) this.#client.onManyResets();
