@@ -20,7 +20,7 @@ import { networkOf } from "@gatewayproxy/runtime/ip-address";
 import type { Http1ServerConnection } from "@gatewayproxy/http/http1/server-connection";
 import type { Http2ServerConnection } from "@gatewayproxy/http/http2/server/server";
 import type { Connection } from "./connection.ts";
-import { fairLevel } from "./fair-level.ts";
+import { fairLevel } from "@gatewayproxy/runtime/fair-level";
 import { maxHeadBytes } from "./request-head.ts";
 import { inProgressBytes } from "./request-memory.ts";
 
