@@ -37,8 +37,11 @@ export interface WatchOptions<T> {
   readonly selector?: { readonly labelSelector?: string; readonly fieldSelector?: string };
   /** A quota of requests and watches that several watches share; absent: unlimited. */
   readonly quota?: WatchQuota;
-  /** Converts an object; `before` is the converted previous version. Undefined leaves the object out. */
-  readonly read: (object: KubeObject, before: T | undefined) => T | undefined;
+  /**
+   * Converts an object; `before` is the converted previous version. Undefined leaves the object out. `isAgain` is true
+   * for an object of `listAgain`.
+   */
+  readonly read: (object: KubeObject, before: T | undefined, isAgain: boolean) => T | undefined;
   /** Called before all objects are listed, or those of a namespace again. */
   readonly onList?: (namespace?: string) => void;
   /** Called when they are listed. */
@@ -93,6 +96,8 @@ export interface ObjectWatch<T> {
    * `isToBeRead` is true.
    */
   listAgain(namespaces: readonly string[], isToBeRead: (value: T) => boolean): void;
+  /** Replaces the value of an object, until another version of it is read. Undefined leaves the object out. */
+  replace(key: string, value: T | undefined): void;
   /** Stops the watch; `onChange` is not called afterwards. */
   close(): void;
 }
@@ -220,6 +225,21 @@ class Reflector<T> implements ObjectWatch<T> {
   listAgain(namespaces: readonly string[], isToBeRead: (value: T) => boolean): void {
     this.#readAll(isToBeRead);
     this.#beside.add(namespaces);
+  }
+
+  replace(key: string, value: T | undefined): void {
+    const known = this.#objects.get(key);
+    if (known === undefined) return;
+    if (value === undefined) {
+      this.objects.delete(key);
+      this.#objects.delete(key);
+    } else {
+      this.objects.set(key, value);
+      this.#objects.set(key, { ...known, value });
+    }
+    this.#values = undefined;
+    this.#hasChanges = true;
+    if (!this.#ended.signal.aborted) this.#options.onChange();
   }
 
   async run(): Promise<void> {
@@ -471,7 +491,7 @@ class Reflector<T> implements ObjectWatch<T> {
       put: (object) => {
         const key = keyOfObject(object);
         const isToBeRead = (this.#objects.get(key)?.version ?? "") === "" && !this.#beside.hasChanged(key);
-        if (isToBeRead && !signal.aborted && this.#put(object)) changes++;
+        if (isToBeRead && !signal.aborted && this.#put(object, true)) changes++;
       },
     });
     if (signal.aborted) return;
@@ -638,13 +658,13 @@ class Reflector<T> implements ObjectWatch<T> {
   }
 
   /** @returns whether the object is read differently than before. */
-  #put(object: KubeObject): boolean {
+  #put(object: KubeObject, isAgain = false): boolean {
     const key = keyOfObject(object);
     const version = versionOf(object) ?? "";
     const before = this.#objects.get(key);
     // A list repeats known objects.
     if (before !== undefined && before.version === version && version !== "") return false;
-    const value = this.#options.read(object, before?.value);
+    const value = this.#options.read(object, before?.value, isAgain);
     if (value === undefined) return this.#remove(key);
     this.#objects.set(key, { version, value });
     if (before !== undefined && before.value === value) return false;

@@ -137,7 +137,10 @@ export class Provisioner {
     this.#options = options;
     const { connection, clock, random, log, onChange } = options;
     this.#repairs = new RepairLimit(clock);
-    this.#memory = new OwnedMemory(options.heapBytes);
+    this.#memory = new OwnedMemory({
+      heapBytes: options.heapBytes,
+      onLeftOut: (kind, key) => this.#watches.get(kind)?.replace(key, undefined),
+    });
     this.#freed = new FreedLists({
       ...{ clock, rooms: this.#memory.rooms, onDue: onChange },
       // An object that is known stays as it is.
@@ -151,7 +154,8 @@ export class Provisioner {
           ...{ connection, clock, random, log, onChange },
           paths: [resourcePath(ownedTypes[kind])],
           selector: { labelSelector: `${managedByLabel}=${managedBy}` },
-          read: (object: KubeObject, before: KubeObject | undefined) => this.#memory.read(kind, object, before),
+          read: (object: KubeObject, before: KubeObject | undefined, isAgain: boolean) =>
+            this.#memory.read(kind, object, before, isAgain),
           onRemoved: (removed: KubeObject) => this.#memory.release(removed),
           onList: (namespace?: string) => this.#memory.roomOf(kind).beginList(kind, namespace),
         }),

@@ -1,6 +1,8 @@
 import { getHeapStatistics } from "node:v8";
 import { expect, test } from "vitest";
 import { isLongStatus } from "../../kube/long-status.ts";
+import { keyOfObject } from "../../kube/object.ts";
+import { TotalRoom } from "../../kube/total-room.ts";
 import { type CachedResource, cacheResource } from "./cached-resource.ts";
 import { boundedGroups, isWaiting, KindMemory } from "./kind-memory.ts";
 
@@ -210,4 +212,94 @@ test("all groups together leave half of the heap to what is computed of them", (
   const heap = getHeapStatistics().heap_size_limit;
   const shares = boundedGroups.map((group) => new KindMemory(group).maxBytes / heap);
   expect(shares.reduce((sum, share) => sum + share)).toBeLessThanOrEqual(0.5);
+});
+
+/** Reads new objects of several namespaces in a room that all have together, and keeps those that are replaced. */
+function sharedReader(kind: string, group: "routes" | "policies", maxBytes: number, totalStatus?: TotalRoom) {
+  const known = new Map<string, CachedResource>();
+  const memory = new KindMemory(group, {
+    ...{ maxBytes: 10 * maxBytes, keepsStatus: true, total: new TotalRoom(maxBytes) },
+    ...(totalStatus !== undefined && { totalStatus }),
+    replace: (_, key, version) => {
+      if (version === undefined) known.delete(key);
+      else known.set(key, version);
+    },
+  });
+  const read = (namespace: string, name: string, spec: object, status?: object, isAgain = false) => {
+    const apiVersion = kind === "ProxyPolicy" ? "gatewayproxy.dev/v1alpha1" : "gateway.networking.k8s.io/v1";
+    const metadata = { namespace, name, uid: name };
+    const object = { ...{ apiVersion, kind, metadata, spec }, ...(status !== undefined && { status }) };
+    const key = keyOfObject(object);
+    const before = known.get(key);
+    const version = memory.read(
+      object,
+      before,
+      (part, errors) => cacheResource(part, before, { keepsStatus: true, errors }),
+      isAgain,
+    );
+    if (version === undefined) known.delete(key);
+    else known.set(key, version);
+    return version;
+  };
+  const remove = (key: string) => {
+    const removed = known.get(key);
+    if (removed !== undefined) memory.release(removed);
+    known.delete(key);
+  };
+  return { memory, known, read, remove };
+}
+
+const smallRoute = { parentRefs: [{ name: "web" }], rules: [{}] };
+
+test("a small namespace takes the room of the last objects of the largest one, which say so and come back", () => {
+  const { memory, known, read, remove } = sharedReader("HTTPRoute", "routes", 50_000);
+  const crowd = Array.from({ length: 20 }, (_, index) => `n${index}`);
+  for (const name of crowd) read("crowd", name, smallRoute);
+  const served = () => crowd.filter((name) => known.get(`crowd/${name}`)?.rejected === undefined);
+  const before = served();
+  expect(before.length).toBeGreaterThan(5);
+  expect(before.length).toBeLessThan(20);
+  for (const name of ["a", "b", "c"]) expect(read("small", name, smallRoute)?.rejected).toBeUndefined();
+  expect(served()).toEqual(before.slice(0, -3));
+  const lost = known.get(`crowd/${before.at(-1)}`);
+  expect(lost?.resource).toBeUndefined();
+  expect(lost?.rejected).toMatchObject({ inForce: "nothing", object: { spec: { parentRefs: [{ name: "web" }] } } });
+  expect(lost?.rejected?.errors[0]?.message).toContain("namespace crowd has more of them than others");
+  expect(memory.incomplete()).toEqual(["HTTPRoute crowd"]);
+  expect(memory.room.hasFreed).toBe(false);
+  remove("small/a");
+  expect(memory.room.takeFreed()).toEqual([{ kind: "HTTPRoute", namespace: "crowd" }]);
+  for (const name of crowd) {
+    const version = known.get(`crowd/${name}`);
+    if (version === undefined || isWaiting(version)) read("crowd", name, smallRoute, undefined, true);
+  }
+  expect(served()).toHaveLength(before.length - 2);
+});
+
+test("of policies that lose their room, the last valid versions go as well, and one represents those left out", () => {
+  const [kind, , spec] = policies[0];
+  const { known, read } = sharedReader(kind, "policies", 800_000);
+  for (const name of names(100)) read("crowd", name, spec);
+  const all = () => [...known].filter(([key]) => key.startsWith("crowd/")).map(([, version]) => version);
+  // An edit that has no room keeps its last version.
+  const local = Array.from({ length: 1_000 }, () => ({ requests: 1, unit: "Hours" }));
+  read("crowd", "n0", { ...spec, traffic: { rateLimit: { local } } });
+  expect(all().filter(isWaiting)).toHaveLength(1);
+  for (const namespace of ["b", "c", "d", "e", "f", "g", "h", "i"]) {
+    for (const name of names(20)) read(namespace, name, spec);
+  }
+  const waiting = all().filter(isWaiting);
+  expect(waiting.length).toBeGreaterThan(10);
+  expect(waiting.length).toBeLessThanOrEqual(64);
+  expect(waiting.filter(({ rejected }) => rejected?.inForce === "lastValidVersion").length).toBeLessThanOrEqual(1);
+});
+
+test("a small namespace keeps its statuses, and of those of the largest one a hash is kept", () => {
+  const { known, read } = sharedReader("HTTPRoute", "routes", 500_000, new TotalRoom(100_000));
+  const status = { parents: [{ conditions: [{ message: "x".repeat(30_000) }] }] };
+  for (const name of names(3)) read("crowd", name, smallRoute, status);
+  read("small", "a", smallRoute, status);
+  const isLong = (key: string) => isLongStatus((known.get(key)?.resource as { status?: unknown } | undefined)?.status);
+  expect(["crowd/n0", "crowd/n1", "crowd/n2", "small/a"].map(isLong)).toEqual([false, false, true, false]);
+  expect([...known.values()].some(isWaiting)).toBe(false);
 });

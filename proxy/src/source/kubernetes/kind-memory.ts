@@ -13,10 +13,13 @@ import type { FieldError } from "../../api/issue.ts";
 import type { Resource } from "../../api/resource.ts";
 import { maxServicePorts } from "../../api/service.ts";
 import { longStatusOf } from "../../kube/long-status.ts";
-import { fieldsOf, type KubeObject, objectsOf, textOf } from "../../kube/object.ts";
+import { NamespaceRoom, type Place, SharedRoom } from "../../kube/namespace-room.ts";
+import { NumbersByKey } from "../../kube/numbers-by-key.ts";
+import { fieldsOf, type KubeObject, keyOfObject, objectsOf, textOf } from "../../kube/object.ts";
 import { bytesIn } from "../../kube/object-bytes.ts";
-import { NamespaceRoom, NumbersByKey, type Place, SharedRoom } from "../../kube/namespace-room.ts";
-import type { CachedResource } from "./cached-resource.ts";
+import { ReadOrder } from "../../kube/read-order.ts";
+import { TotalRoom } from "../../kube/total-room.ts";
+import { type CachedResource, cacheResource } from "./cached-resource.ts";
 
 /** Kinds whose objects share a bound in each namespace. */
 interface Group {
@@ -73,6 +76,8 @@ export function groupOf(kind: string): BoundedGroup | undefined {
 
 /** New objects without room of one kind in one namespace that are kept, to say so in their status. */
 const maxWaiting = 64;
+/** Those of all kinds and namespaces, shared equally. Each kind of a namespace keeps one in any case. */
+const maxWaitingOfAll = 2_048;
 /**
  * Estimated bytes of what an object contains, with what the controller computes of it. Measured with objects of
  * different shapes: they take 0.7 to 2.5 times as much.
@@ -96,6 +101,8 @@ const maxParents = 4;
 interface Usage {
   readonly kind: string;
   readonly namespace: string;
+  /** As `keyOfObject`. */
+  readonly key: string;
   readonly bytes: number;
   /** Of its status. */
   readonly statusBytes: number;
@@ -129,12 +136,26 @@ const ownPart = 1 / 8;
 /** What the statuses of a group take beside its objects, as a part of what these take. */
 const statusPart = 1 / 4;
 
+/**
+ * What the objects of all namespaces take together, and their statuses, as parts of the heap. With Secrets, what is
+ * computed and the objects of the controller, that leaves little of it.
+ */
+const totalPart = 1 / 4;
+const totalStatusPart = 1 / 16;
+
 /** The memories of all groups of a process. */
-export function openKindMemories(options: Omit<KindMemoryOptions, "shared">): ReadonlyMap<BoundedGroup, KindMemory> {
+export function openKindMemories(
+  options: Omit<KindMemoryOptions, "shared" | "total" | "totalStatus">,
+): ReadonlyMap<BoundedGroup, KindMemory> {
   const all: readonly Group[] = boundedGroups.map((group) => groups[group]);
   const own = all.reduce((sum, { share, isRestricting }) => sum + (isRestricting === true ? 0 : share * ownPart), 0);
-  const shared = new SharedRoom(heapBytes() * (togetherPart - own));
-  return new Map(boundedGroups.map((group) => [group, new KindMemory(group, { ...options, shared })]));
+  const shared = {
+    shared: new SharedRoom(heapBytes() * (togetherPart - own)),
+    total: new TotalRoom(heapBytes() * totalPart),
+    totalStatus: new TotalRoom(heapBytes() * totalStatusPart),
+    waiting: new NumbersByKey(),
+  };
+  return new Map(boundedGroups.map((group) => [group, new KindMemory(group, { ...options, ...shared })]));
 }
 
 function heapBytes(): number {
@@ -149,12 +170,27 @@ export interface KindMemoryOptions {
   readonly keepsStatus?: boolean;
   /** What the groups take together; absent: nothing. */
   readonly shared?: SharedRoom;
+  /** What all namespaces take, and what their statuses take; absent: no maximum. */
+  readonly total?: TotalRoom;
+  readonly totalStatus?: TotalRoom;
+  /** The objects without room that all groups keep, by `placeKey`. Default: those of this group. */
+  readonly waiting?: NumbersByKey;
+  /**
+   * Replaces the version of an object that loses its room, or what is kept of its status. Undefined is left out.
+   * Default: none is replaced.
+   *
+   * @param key as `keyOfObject`.
+   */
+  readonly replace?: (kind: string, key: string, version: CachedResource | undefined) => void;
 }
 
 /** A version that represents others no more. */
 interface Substitute extends Place {
   readonly version: CachedResource;
 }
+
+/** Parses a part of an object, with errors for which it is rejected. */
+export type ParsePart = (object: KubeObject, errors: readonly FieldError[]) => CachedResource;
 
 /** The objects of a group of kinds in all namespaces. */
 export class KindMemory {
@@ -165,25 +201,40 @@ export class KindMemory {
   /** Where further objects are without room, they are left out. */
   readonly room: NamespaceRoom;
   readonly #statusRoom: NamespaceRoom;
+  readonly #total: TotalRoom | undefined;
+  readonly #replace: NonNullable<KindMemoryOptions["replace"]>;
+  /** The versions that take some of the room, and those with a status that does. */
+  readonly #order = new ReadOrder<CachedResource>();
+  readonly #statusOrder = new ReadOrder<CachedResource>();
   /** Objects without room that are kept, by `placeKey`. */
-  readonly #waiting = new NumbersByKey();
+  readonly #waiting: NumbersByKey;
   /** Those of them that represent others. */
   readonly #representing = new NumbersByKey();
   /** Those that represent others no more, until another one does, by `placeKey`. */
   readonly #substitutes = new Map<string, Substitute>();
 
-  constructor(of: BoundedGroup, { maxBytes, keepsStatus = false, shared }: KindMemoryOptions = {}) {
+  constructor(of: BoundedGroup, options: KindMemoryOptions = {}) {
     const group: Group = groups[of];
+    const { maxBytes, keepsStatus = false, shared, total, totalStatus, waiting, replace = () => undefined } = options;
     this.#group = group;
     this.#keepsStatus = keepsStatus;
+    this.#replace = replace;
+    this.#total = total;
+    this.#waiting = waiting ?? new NumbersByKey();
     this.maxBytes = maxBytes ?? Math.floor(heapBytes() * group.share);
     this.room = new NamespaceRoom({
       ...{ kinds: group.kinds, maxBytes: this.maxBytes },
       ...(shared !== undefined &&
         group.isRestricting !== true && { shared: { room: shared, ownBytes: this.maxBytes * ownPart } }),
+      ...(total !== undefined && { total }),
+      onCut: (namespace, bytes) => this.#cut(namespace, bytes),
       areWaiting: (kind, namespace) => this.#waiting.of(placeKey({ kind, namespace })) > 0,
     });
-    this.#statusRoom = new NamespaceRoom<string>({ kinds: [], maxBytes: this.maxBytes * statusPart });
+    this.#statusRoom = new NamespaceRoom<string>({
+      ...{ kinds: [], maxBytes: this.maxBytes * statusPart },
+      ...(totalStatus !== undefined && { total: totalStatus }),
+      onCut: (namespace, bytes) => this.#cutStatuses(namespace, bytes),
+    });
   }
 
   /**
@@ -193,33 +244,89 @@ export class KindMemory {
    * changes its status.
    *
    * @param before the previous version, which this one replaces.
-   * @param parse gets the errors with which the object is rejected.
+   * @param isAgain whether the object had no room before.
    */
   read(
     whole: KubeObject,
     before: CachedResource | undefined,
-    parse: (object: KubeObject, errors: readonly FieldError[]) => CachedResource,
+    parse: ParsePart,
+    isAgain = false,
   ): CachedResource | undefined {
     const kind = textOf(whole["kind"]);
     const namespace = textOf(fieldsOf(whole["metadata"])["namespace"]);
     const usageBefore = before && usages.get(before);
     const { object, statusBytes } = this.#withinStatusRoom(whole, namespace, usageBefore);
+    const of = { kind, namespace, key: usageBefore?.key ?? keyOfObject(whole), statusBytes };
     const bytes = this.#group.objectBytes + contentBytes(object);
-    if (this.room.has(namespace, bytes, usageBefore?.bytes)) {
-      return this.#keep(parse(object, []), before, { kind, namespace, bytes, statusBytes, state: "read" });
+    if (this.room.has(namespace, bytes, usageBefore?.bytes, isAgain)) {
+      return this.#keep(parse(object, []), before, { ...of, bytes, state: "read" });
     }
-    const key = placeKey({ kind, namespace });
-    const isAmongMany = before === undefined && this.#waiting.of(key) >= maxWaiting - 1;
-    if (isAmongMany && this.#representing.of(key) > 0) {
+    this.room.reject(kind, namespace, bytes);
+    const hasOwn = this.room.hasOwn(namespace, bytes, usageBefore?.bytes);
+    const represents = this.#represents(kind, namespace, usageBefore);
+    if (represents === undefined) return undefined;
+    const error = hasOwn ? this.#noRoomOfAll(namespace) : this.#noRoom(namespace);
+    const read = parse(withReferences(object, !represents), [error]);
+    // The last valid version may stay in force.
+    const keptBytes = read.rejected?.inForce === "lastValidVersion" ? (usageBefore?.bytes ?? 0) : 0;
+    return this.#keep(read, before, { ...of, bytes: keptBytes, state: represents ? "representing" : "waiting" });
+  }
+
+  /**
+   * Returns whether an object without room represents those that are left out; undefined if it is left out itself.
+   *
+   * @param before undefined for a new object.
+   */
+  #represents(kind: string, namespace: string, before: Usage | undefined): boolean | undefined {
+    const place = placeKey({ kind, namespace });
+    const isAmongMany = before === undefined && this.#waiting.of(place) >= this.#maxWaiting() - 1;
+    if (isAmongMany && this.#representing.of(place) > 0) {
       this.room.leaveOut(kind, namespace);
       return undefined;
     }
-    const represents = isAmongMany || usageBefore?.state === "representing";
-    const read = parse(withReferences(object, !represents), [this.#noRoom(namespace)]);
-    // The last valid version may stay in force.
-    const keptBytes = read.rejected?.inForce === "lastValidVersion" ? (usageBefore?.bytes ?? 0) : 0;
-    const state = represents ? "representing" : "waiting";
-    return this.#keep(read, before, { kind, namespace, bytes: keptBytes, statusBytes, state });
+    return isAmongMany || before?.state === "representing";
+  }
+
+  /** Returns the maximum of objects without room of one place that are kept: fewer where these are many. */
+  #maxWaiting(): number {
+    return Math.max(1, Math.min(maxWaiting, Math.floor(maxWaitingOfAll / this.#waiting.size)));
+  }
+
+  /** Leaves objects of a namespace out, the last ones first, until those that are kept take at most `maxBytes`. */
+  #cut(namespace: string, maxBytes: number): void {
+    const isTooMuch = () => this.room.usedBy(namespace) > maxBytes;
+    this.#order.leaveOutLast(namespace, isTooMuch, (version) => {
+      const usage = usages.get(version);
+      if (usage !== undefined) this.#replace(usage.kind, usage.key, this.#withoutRoom(version, usage));
+    });
+  }
+
+  /** Returns a version that has lost its room; undefined if it is left out. Its last valid version goes as well. */
+  #withoutRoom(version: CachedResource, usage: Usage): CachedResource | undefined {
+    const { kind, namespace, bytes } = usage;
+    this.room.reject(kind, namespace, bytes);
+    const represents =
+      usage.state === "read" ? this.#represents(kind, namespace, undefined) : usage.state === "representing";
+    if (represents === undefined) {
+      this.release(version);
+      return undefined;
+    }
+    const read = cacheResource(withReferences(objectOf(version), !represents), undefined, {
+      keepsStatus: true,
+      errors: [this.#noRoomOfAll(namespace)],
+    });
+    return this.#keep(read, version, { ...usage, bytes: 0, state: represents ? "representing" : "waiting" });
+  }
+
+  /** Keeps nothing but hashes of statuses of a namespace, of the last objects first, until they take `maxBytes`. */
+  #cutStatuses(namespace: string, maxBytes: number): void {
+    const isTooMuch = () => this.#statusRoom.usedBy(namespace) > maxBytes;
+    this.#statusOrder.leaveOutLast(namespace, isTooMuch, (version) => {
+      const usage = usages.get(version);
+      if (usage === undefined) return;
+      const kept = this.#keep(withLongStatus(version), version, { ...usage, statusBytes: 0 });
+      this.#replace(usage.kind, usage.key, kept);
+    });
   }
 
   /** An object is not kept any more. */
@@ -227,6 +334,8 @@ export class KindMemory {
     const usage = usages.get(removed);
     if (usage === undefined) return;
     this.#keepSubstitute(removed, undefined);
+    this.#order.replace(usage.namespace, removed, undefined);
+    this.#statusOrder.replace(usage.namespace, removed, undefined);
     this.#count(usage, undefined);
   }
 
@@ -258,7 +367,8 @@ export class KindMemory {
 
   /** The places with objects without room, as `placeKey`. */
   incomplete(): readonly string[] {
-    return [...this.#waiting.keys(), ...Array.from(this.room.leftOut(), placeKey)];
+    const waiting = [...this.#waiting.keys()].filter((place) => this.#group.kinds.includes(kindOfPlace(place)));
+    return [...waiting, ...Array.from(this.room.leftOut(), placeKey)];
   }
 
   #withinStatusRoom(object: KubeObject, namespace: string, before: Usage | undefined) {
@@ -273,6 +383,8 @@ export class KindMemory {
     this.#keepSubstitute(before, usage);
     const usageBefore = before && usages.get(before);
     usages.set(read, usage);
+    this.#order.replace(usage.namespace, before, usage.bytes > 0 ? read : undefined);
+    this.#statusOrder.replace(usage.namespace, before, usage.statusBytes > 0 ? read : undefined);
     this.#count(usageBefore, usage);
     return read;
   }
@@ -313,6 +425,38 @@ export class KindMemory {
     const message = `is not read: the ${words} of namespace ${namespace} take more than ${bound}; it is read when others are removed`;
     return { path: [], message, isUnknownField: false };
   }
+
+  #noRoomOfAll(namespace: string): FieldError {
+    const mebibytes = ((this.#total?.maxBytes ?? 0) / 2 ** 20).toFixed(0);
+    const bound = `${mebibytes} MiB of memory, a quarter of the heap`;
+    const message = `is not read: the objects of all namespaces take more than ${bound}, and namespace ${namespace} has more of them than others; it is read when some are removed`;
+    return { path: [], message, isUnknownField: false };
+  }
+}
+
+/** Returns the object of a version, as far as it is kept. */
+function objectOf({ resource, rejected }: CachedResource): KubeObject {
+  if (rejected === undefined) return { ...resource };
+  const { spec, ...object } = rejected.object;
+  return {
+    ...object,
+    spec: { ...fieldsOf(resource === undefined ? {} : fieldsOf({ ...resource })["spec"]), ...fieldsOf(spec) },
+  };
+}
+
+/** Returns a version of whose status nothing but a hash is kept. */
+function withLongStatus(version: CachedResource): CachedResource {
+  const { resource, rejected } = version;
+  return {
+    ...version,
+    resource: resource && withLongStatusIn(resource),
+    rejected: rejected && { ...rejected, object: withLongStatusIn(rejected.object) },
+  };
+}
+
+function withLongStatusIn<Part extends object>(part: Part): Part {
+  const { status } = part as { readonly status?: unknown };
+  return status === undefined ? part : { ...part, status: longStatusOf(status) };
 }
 
 /** Returns a version whose name no object has. */
@@ -326,6 +470,10 @@ function substituteOf(resource: Resource): CachedResource {
 /** Returns the key of a place, such as `Service infra`. */
 export function placeKey({ kind, namespace }: Place): string {
   return `${kind} ${namespace}`;
+}
+
+function kindOfPlace(place: string): string {
+  return place.slice(0, place.indexOf(" "));
 }
 
 /** Returns what the status of an object without room needs, and what is left of one without a valid version. */

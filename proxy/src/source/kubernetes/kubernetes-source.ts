@@ -23,15 +23,22 @@ import {
   resourceSet,
 } from "../../api/resource.ts";
 import type { ClusterConnection } from "../../kube/connection.ts";
-import { fieldsOf, type KubeObject, textOf } from "../../kube/object.ts";
+import { fieldsOf, type KubeObject, keyOfObject, textOf } from "../../kube/object.ts";
 import { FreedLists } from "../../kube/namespace-room.ts";
 import { type WatchQuota, openWatchQuota } from "../../kube/watch-quota.ts";
 import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
 import { coalesce, type Coalescer } from "../coalesce.ts";
 import { type CachedResource, cacheResource } from "./cached-resource.ts";
 import { droppedFields } from "./dropped-fields.ts";
-import { type BoundedGroup, groupOf, isWaiting, type KindMemory, openKindMemories } from "./kind-memory.ts";
-import { isDenied, NamedMemory } from "./named-memory.ts";
+import {
+  type BoundedGroup,
+  groupOf,
+  isWaiting,
+  type KindMemory,
+  openKindMemories,
+  type ParsePart,
+} from "./kind-memory.ts";
+import { isDenied, NamedMemory, NamedTotal } from "./named-memory.ts";
 import { Recovery } from "./recovery.ts";
 import { isFaulty, listedObjectsWith, resourcesIn, wholeSet } from "./listed-objects.ts";
 import { withKeptStatus } from "./kept-status.ts";
@@ -191,6 +198,7 @@ class Source implements KubernetesSource {
   readonly #named = new Map<ResourceKey, NamedWatch>();
   readonly #memories: ReadonlyMap<BoundedGroup, KindMemory>;
   readonly #freed: FreedLists<string>;
+  readonly #namedTotal = new NamedTotal();
   /** By namespace. */
   readonly #shares = new Map<string, NamespaceShare>();
   /** Watches that were closed to read their objects again. */
@@ -215,7 +223,10 @@ class Source implements KubernetesSource {
       options.log.error({ err: error, retryMs }, "cannot apply the configuration; the previous one stays in force");
     this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action: () => this.#rebuild(), onFailure });
     const { maxKindBytes, keepsStatus, clock } = options;
-    this.#memories = openKindMemories({ maxBytes: maxKindBytes, keepsStatus });
+    this.#memories = openKindMemories({
+      ...{ maxBytes: maxKindBytes, keepsStatus },
+      replace: (kind, key, version) => this.#whole.get(kind as WholeKind)?.replace(key, version),
+    });
     this.#freed = new FreedLists({
       clock,
       rooms: Array.from(this.#memories.values(), ({ room }) => room),
@@ -250,25 +261,28 @@ class Source implements KubernetesSource {
     const { connection, clock, random, log, keepsStatus } = this.#options;
     const group = groupOf(kind);
     const memory = group && this.#memories.get(group);
-    return watchObjects({
+    const watch: ResourceWatch = watchObjects({
       connection,
       clock,
       random,
       log,
       paths,
       ...(named !== undefined && { selector: named.selector, quota: named.quota }),
-      read: (whole, before: CachedResource | undefined) => {
+      read: (whole, before: CachedResource | undefined, isAgain) => {
         const used = usedPart(whole);
         const object = keepsStatus ? withKeptStatus(used) : used;
         const read = (part: KubeObject, errors: readonly FieldError[]) =>
           cacheResource(part, before, { keepsStatus, errors });
         const dropped = droppedFields(whole);
         if (memory !== undefined) {
-          return memory.read(object, before, (part, errors) => read(part, [...errors, ...dropped]));
+          const parse: ParsePart = (part, errors) => read(part, [...errors, ...dropped]);
+          return memory.read(object, before, parse, isAgain);
         }
         const parse = () => read(object, dropped);
-        return named === undefined ? parse() : named.memory.read(object, before, parse);
+        if (named === undefined) return parse();
+        return named.memory.read(object, before, parse, (denied) => watch.replace(keyOfObject(object), denied));
       },
+      ...(named !== undefined && { onRemoved: (removed) => named.memory.release([removed]) }),
       ...(memory !== undefined && {
         onRemoved: (removed) => memory.release(removed),
         onList: (namespace) => memory.room.beginList(kind, namespace),
@@ -282,6 +296,7 @@ class Source implements KubernetesSource {
         onOutOfDate: () => this.#recovery.becameOutOfDate(this.#kindsOutOfDate() === this.#whole.size),
       }),
     });
+    return watch;
   }
 
   #substitutes(kind: WholeKind): readonly CachedResource[] {
@@ -452,7 +467,7 @@ class Source implements KubernetesSource {
     for (const key of this.#named.keys()) if (!desired.has(key)) this.#closeNamed(key);
     for (const [key, { kind, namespace, selector }] of desired) {
       if (this.#named.has(key)) continue;
-      const share = this.#shares.get(namespace) ?? newShare(this.#options.maxNamedLength);
+      const share = this.#shares.get(namespace) ?? this.#newShare(namespace);
       this.#shares.set(namespace, share);
       // The first configuration waits for every object. Later, a namespace with many objects must not delay the others.
       const isNeeded = "labelSelector" in selector || !this.#reopened.has(key);
@@ -462,7 +477,16 @@ class Source implements KubernetesSource {
     }
     this.#reopened.clear();
     const inUse = new Set(Array.from(desired.values(), ({ namespace }) => namespace));
-    for (const namespace of this.#shares.keys()) if (!inUse.has(namespace)) this.#shares.delete(namespace);
+    for (const [namespace, { memory }] of this.#shares) {
+      if (inUse.has(namespace)) continue;
+      memory.close();
+      this.#shares.delete(namespace);
+    }
+  }
+
+  #newShare(namespace: string): NamespaceShare {
+    const memory = new NamedMemory({ max: this.#options.maxNamedLength, total: { namespace, of: this.#namedTotal } });
+    return { quota: openWatchQuota(), memory, reopenedMs: Number.NEGATIVE_INFINITY };
   }
 
   /**
@@ -527,10 +551,6 @@ class Source implements KubernetesSource {
     const named = Array.from(this.#named, ([key, { watch }]) => watchProblems(key, watch, false));
     return [...whole, ...named].flat();
   }
-}
-
-function newShare(maxLength: number | undefined): NamespaceShare {
-  return { quota: openWatchQuota(), memory: new NamedMemory(maxLength), reopenedMs: Number.NEGATIVE_INFINITY };
 }
 
 /** Whether objects may exist that this process cannot read. */

@@ -4,6 +4,8 @@
  */
 import { getHeapStatistics } from "node:v8";
 import { fieldsOf, type KubeObject } from "../../kube/object.ts";
+import { ReadOrder } from "../../kube/read-order.ts";
+import { type TotalPart, TotalRoom } from "../../kube/total-room.ts";
 import type { CachedResource } from "./cached-resource.ts";
 import { reportedPart } from "./reported-part.ts";
 
@@ -21,33 +23,119 @@ const keyLength = 128;
 /** The length of each object that is kept, and of each that is not, which is negative. */
 const lengths = new WeakMap<CachedResource, number>();
 
+/** What all namespaces of a process have together: as much as one of them may take. */
+export class NamedTotal {
+  readonly #room: TotalRoom;
+  readonly #memories = new Map<string, NamedMemory>();
+  readonly #part: TotalPart = {
+    leaveOut: (namespace, maxLength) => this.#memories.get(namespace)?.cut(maxLength),
+    // Each change of the configuration looks for room.
+    freed: () => undefined,
+  };
+
+  /** @param max for tests. */
+  constructor(max = Math.floor(getHeapStatistics().heap_size_limit * heapPart)) {
+    this.#room = new TotalRoom(max);
+    this.#room.add(this.#part);
+  }
+
+  get max(): number {
+    return this.#room.maxBytes;
+  }
+
+  add(namespace: string, memory: NamedMemory): void {
+    this.#memories.set(namespace, memory);
+  }
+
+  remove(namespace: string): void {
+    this.#memories.delete(namespace);
+  }
+
+  has(namespace: string, change: number, isAgain: boolean): boolean {
+    return this.#room.has(this.#part, namespace, change, isAgain);
+  }
+
+  count(namespace: string, change: number): void {
+    this.#room.count(this.#part, namespace, change);
+  }
+}
+
+/** Options of a `NamedMemory`. */
+export interface NamedMemoryOptions {
+  /** Default: the part of the heap of a namespace. */
+  readonly max?: number | undefined;
+  /** What all namespaces have together, and the own one; absent: no maximum. */
+  readonly total?: { readonly namespace: string; readonly of: NamedTotal };
+}
+
+/** Replaces a version that is kept by one that is not. */
+type Replace = (denied: CachedResource) => void;
+
 /** The memory of one namespace. What is not kept is read again once there is room for it. */
 export class NamedMemory {
   #used = 0;
   readonly #max: number;
+  readonly #total: NamedMemoryOptions["total"];
+  readonly #order = new ReadOrder<CachedResource>();
+  readonly #replace = new WeakMap<CachedResource, Replace>();
 
-  /** @param max for tests. */
-  constructor(max = Math.min(maxLength, Math.floor(getHeapStatistics().heap_size_limit * heapPart))) {
-    this.#max = max;
+  constructor({ max, total }: NamedMemoryOptions = {}) {
+    this.#max = max ?? Math.min(maxLength, Math.floor(getHeapStatistics().heap_size_limit * heapPart));
+    this.#total = total;
+    total?.of.add(total.namespace, this);
   }
 
   /**
    * Returns the object as it is parsed, or rejected if there is no room for it.
    *
    * @param before the previous version, which this one replaces.
+   * @param replace is called if it loses its room later.
    */
-  read(object: KubeObject, before: CachedResource | undefined, parse: () => CachedResource): CachedResource {
+  read(
+    object: KubeObject,
+    before: CachedResource | undefined,
+    parse: () => CachedResource,
+    replace: Replace = () => undefined,
+  ): CachedResource {
     const length = lengthOf(object);
-    this.#used -= keptLengthOf(before);
-    if (this.#used + length > this.#max) {
-      const denied = deniedObject(object, this.#max);
-      lengths.set(denied, -length);
+    const change = length - keptLengthOf(before);
+    const hasOwn = this.#used + change <= this.#max;
+    const isAgain = before !== undefined && isDenied(before);
+    const { namespace = "", of } = this.#total ?? {};
+    if (!hasOwn || of?.has(namespace, change, isAgain) === false) {
+      const denied = deniedObject(object, hasOwn ? { all: of?.max ?? 0 } : { own: this.#max });
+      this.#keep(denied, -length, before);
       return denied;
     }
-    this.#used += length;
     const kept = parse();
-    lengths.set(kept, length);
+    this.#replace.set(kept, replace);
+    this.#keep(kept, length, before);
     return kept;
+  }
+
+  /** @param length negative if it is not kept. */
+  #keep(version: CachedResource, length: number, before: CachedResource | undefined): void {
+    const lengthBefore = keptLengthOf(before);
+    lengths.set(version, length);
+    this.#order.replace("", before, length > 0 ? version : undefined);
+    this.#setUsed(this.#used + Math.max(0, length) - lengthBefore);
+  }
+
+  #setUsed(used: number): void {
+    const change = used - this.#used;
+    this.#used = used;
+    this.#total?.of.count(this.#total.namespace, change);
+  }
+
+  /** Denies the objects that were read last, until those that are kept have at most `maxLength` characters. */
+  cut(maxOfAll: number): void {
+    const isTooMuch = () => this.#used > maxOfAll;
+    this.#order.leaveOutLast("", isTooMuch, (version) => {
+      const object = version.rejected?.object ?? { ...version.resource };
+      const denied = deniedObject(object, { all: this.#total?.of.max ?? 0 });
+      this.#keep(denied, -(lengths.get(version) ?? 0), version);
+      this.#replace.get(version)?.(denied);
+    });
   }
 
   /**
@@ -60,18 +148,30 @@ export class NamedMemory {
     const wanted = watches.map((values) =>
       values.reduce((sum, each) => sum + Math.max(0, -(lengths.get(each) ?? 0)), 0),
     );
-    this.#used = watches.flat().reduce((sum, each) => sum + keptLengthOf(each), 0);
-    let left = this.#max - this.#used;
+    this.#setUsed(watches.flat().reduce((sum, each) => sum + keptLengthOf(each), 0));
+    const { namespace = "", of } = this.#total ?? {};
+    let wantedBefore = 0;
     return wanted.map((length) => {
-      if (length === 0 || length > left) return false;
-      left -= length;
+      const all = wantedBefore + length;
+      const hasRoom = this.#used + all <= this.#max && of?.has(namespace, all, true) !== false;
+      if (length === 0 || !hasRoom) return false;
+      wantedBefore = all;
       return true;
     });
   }
 
   /** The objects of a watch that is closed count no more: those that another watch reads again would count twice. */
   release(values: readonly CachedResource[]): void {
-    for (const each of values) this.#used -= keptLengthOf(each);
+    for (const each of values) {
+      this.#order.replace("", each, undefined);
+      this.#setUsed(this.#used - keptLengthOf(each));
+    }
+  }
+
+  /** Nothing of the namespace is read any more. */
+  close(): void {
+    this.#setUsed(0);
+    this.#total?.of.remove(this.#total.namespace);
   }
 }
 
@@ -85,9 +185,12 @@ function keptLengthOf(cached: CachedResource | undefined): number {
   return cached === undefined ? 0 : Math.max(0, lengths.get(cached) ?? 0);
 }
 
-function deniedObject(object: KubeObject, max: number): CachedResource {
+function deniedObject(object: KubeObject, bound: { readonly own: number } | { readonly all: number }): CachedResource {
   const { namespace } = fieldsOf(object["metadata"]);
-  const message = `is not read: the Secrets and ConfigMaps of namespace ${String(namespace)} that are read have more than ${max} characters`;
+  const message =
+    "own" in bound
+      ? `is not read: the Secrets and ConfigMaps of namespace ${String(namespace)} that are read have more than ${bound.own} characters`
+      : `is not read: the Secrets and ConfigMaps of all namespaces that are read have more than ${bound.all} characters, and namespace ${String(namespace)} has more of them than others`;
   const errors = [{ path: [], message, isUnknownField: false }];
   return {
     resource: undefined,
