@@ -254,6 +254,15 @@ test.each([
       controller.end() ?? JSON.stringify(api.get(gateways, "crowd", "https") ?? "observedGeneration");
     await expect.poll(isHttpsReported, { timeout: 180_000, interval: 500 }).toMatch(/observedGeneration|^SIG/);
     expect(controller.end()).toBeUndefined();
+    // A change of the other namespace is read, and has a status.
+    const route = object(gatewayApi, "HTTPRoute", "other", "late", {
+      spec: { parentRefs: [{ name: "web" }], rules: [{}] },
+    });
+    api.put(httpRoutes, route);
+    const statusOfRoute = () =>
+      controller.end() ?? JSON.stringify(api.get(httpRoutes, "other", "late")?.["status"] ?? "");
+    await expect.poll(statusOfRoute, { timeout: 180_000, interval: 100 }).toMatch(/Accepted","status":"True|^SIG/);
+    expect(statusOfRoute()).toContain("Accepted");
   },
 );
 
