@@ -144,14 +144,18 @@ const totalPart = 1 / 4;
 const totalStatusPart = 1 / 16;
 
 /** The memories of all groups of a process. */
-export function openKindMemories(
-  options: Omit<KindMemoryOptions, "shared" | "total" | "totalStatus">,
-): ReadonlyMap<BoundedGroup, KindMemory> {
+export function openKindMemories({
+  maxAllBytes = heapBytes() * totalPart,
+  ...options
+}: Omit<KindMemoryOptions, "shared" | "total" | "totalStatus" | "waiting"> & {
+  /** Default: a part of the heap. */
+  readonly maxAllBytes?: number | undefined;
+}): ReadonlyMap<BoundedGroup, KindMemory> {
   const all: readonly Group[] = boundedGroups.map((group) => groups[group]);
   const own = all.reduce((sum, { share, isRestricting }) => sum + (isRestricting === true ? 0 : share * ownPart), 0);
   const shared = {
     shared: new SharedRoom(heapBytes() * (togetherPart - own)),
-    total: new TotalRoom(heapBytes() * totalPart),
+    total: new TotalRoom(maxAllBytes),
     totalStatus: new TotalRoom(heapBytes() * totalStatusPart),
     waiting: new NumbersByKey(),
   };

@@ -82,9 +82,10 @@ describe("the first configuration", () => {
   });
 });
 
+const route = (name: string) =>
+  object(`${gatewayGroup}/v1`, "HTTPRoute", name, { spec: { parentRefs: [{ name: "web" }], rules: [{}] } });
+
 test("a route that has no room in its namespace is rejected, and is read once another one is removed", async () => {
-  const route = (name: string) =>
-    object(`${gatewayGroup}/v1`, "HTTPRoute", name, { spec: { parentRefs: [{ name: "web" }], rules: [{}] } });
   const [first, second, third] = [route("a"), route("b"), route("c")];
   const { send, responses, clock, lists, publishedTimes } = await sourcing(
     { httproutes: listing([first, second, third]) },
@@ -113,6 +114,29 @@ test("a route that has no room in its namespace is rejected, and is read once an
   const last = await publishedTimes(5);
   expect([namesOf(last.resources.HTTPRoute), last.incomplete.size]).toEqual([["c"], 0]);
   expect(listed()).toBe(3);
+});
+
+test("an object of a small namespace takes the room of the last one of the largest, which is read again later", async () => {
+  const inCrowd = [route("a"), route("b"), route("c")];
+  const metadata = { name: "small", namespace: "other", uid: "small", resourceVersion: "900" };
+  const small = { ...route("small"), metadata };
+  const { send, responses, clock, publishedTimes } = await sourcing(
+    { httproutes: listing(inCrowd) },
+    { maxAllBytes: 14_000 },
+  );
+  const before = await publishedTimes(1);
+  expect(namesOf(before.resources.HTTPRoute)).toEqual(["a", "b"]);
+  await send("httproutes", event("ADDED", small));
+  const during = await publishedTimes(2);
+  expect(namesOf(during.resources.HTTPRoute)).toEqual(["a", "small"]);
+  expect(during.rejected.map(({ object: { metadata }, inForce }) => [metadata, inForce])).toMatchObject([
+    [{ name: "b" }, "nothing"],
+    [{ name: "c" }, "nothing"],
+  ]);
+  responses["httproutes"] = listing(inCrowd, "1000");
+  await send("httproutes", event("DELETED", { ...small, metadata: { ...small.metadata, resourceVersion: "1000" } }));
+  clock.advance(30_000);
+  await waitFor(async () => expect(namesOf((await publishedTimes(4)).resources.HTTPRoute)).toEqual(["a", "b"]));
 });
 
 test("a policy that closes its namespace for those that are left out does so until another one does", async () => {

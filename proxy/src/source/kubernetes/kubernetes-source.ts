@@ -82,6 +82,8 @@ export interface KubernetesSourceOptions {
   readonly maxNamedLength?: number;
   /** The maximum memory of each group of kinds of a namespace. Default: that of `KindMemory`. */
   readonly maxKindBytes?: number | undefined;
+  /** The maximum memory of all kinds of all namespaces. Default: a part of the heap. */
+  readonly maxAllBytes?: number | undefined;
   /**
    * Kinds whose objects restrict or protect what the others serve. Nothing is published before these have been listed,
    * also while this process may not read them. Default: none.
@@ -222,9 +224,9 @@ class Source implements KubernetesSource {
     const onFailure = (error: unknown, retryMs: number) =>
       options.log.error({ err: error, retryMs }, "cannot apply the configuration; the previous one stays in force");
     this.#changes = coalesce({ clock: options.clock, quietMs, maxMs, action: () => this.#rebuild(), onFailure });
-    const { maxKindBytes, keepsStatus, clock } = options;
+    const { maxKindBytes, maxAllBytes, keepsStatus, clock } = options;
     this.#memories = openKindMemories({
-      ...{ maxBytes: maxKindBytes, keepsStatus },
+      ...{ maxBytes: maxKindBytes, maxAllBytes, keepsStatus },
       replace: (kind, key, version) => this.#whole.get(kind as WholeKind)?.replace(key, version),
     });
     this.#freed = new FreedLists({

@@ -41,7 +41,7 @@ export const listing =
  */
 export async function sourcing(
   handlers: Readonly<Record<string, Handler>> = {},
-  options: Partial<Pick<KubernetesSourceOptions, "maxNamedLength" | "maxKindBytes" | "applied">> & {
+  options: Partial<Pick<KubernetesSourceOptions, "maxNamedLength" | "maxKindBytes" | "maxAllBytes" | "applied">> & {
     /** Whether a selection is in progress until the next call. */
     readonly isSelecting?: () => boolean;
   } = {},
