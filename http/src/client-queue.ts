@@ -27,9 +27,18 @@ export class ClientQueue<Entry extends { readonly client: string }> {
     if (own?.delete(entry) === true && own.size === 0) this.#byClient.delete(entry.client);
   }
 
-  /** Removes the next entry. The next turn of its client comes after those of the others. */
-  take(): Entry | undefined {
+  has(client: string): boolean {
+    return this.#byClient.has(client);
+  }
+
+  /**
+   * Removes the next entry. The next turn of its client comes after those of the others.
+   *
+   * @param mayTake clients for which it returns false are passed over, and keep their turn.
+   */
+  take(mayTake?: (client: string) => boolean): Entry | undefined {
     for (const [client, own] of this.#byClient) {
+      if (mayTake?.(client) === false) continue;
       for (const entry of own) {
         own.delete(entry);
         this.#byClient.delete(client);

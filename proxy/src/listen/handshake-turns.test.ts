@@ -57,25 +57,49 @@ test("those that have ended do not begin", async () => {
   expect(begun).toHaveLength(10);
 });
 
-test("eight of those with a costly part later are in progress, and each that ends makes room for one", async () => {
+test("eight of those of a client with a costly part later are in progress, and each that ends makes room", async () => {
   const { turns, begun, startMany } = start(0);
   const [first] = startMany("a", 20, true);
   await turn();
   expect(begun).toHaveLength(8);
   startMany("b", 1);
-  expect(begun.at(-1)).toBe("b");
+  startMany("c", 1, true);
+  await turn();
+  expect(begun.slice(8)).toEqual(["b", "c"]);
   if (first !== undefined) turns.end(first);
-  expect(begun).toHaveLength(10);
+  expect(begun).toHaveLength(11);
 });
 
-test("the client with the most of them makes room after a second, its oldest one first, while others wait", () => {
+test("sixty-four of them are in progress", async () => {
+  const { begun, startMany } = start(0);
+  for (let client = 0; client < 10; client++) startMany(`${client}`, 8, true);
+  for (let turns = 0; turns < 10; turns++) await turn();
+  expect(begun).toHaveLength(64);
+});
+
+test("the client with the most of them makes room after a second, its oldest one first, while others wait", async () => {
   const { clock, begun, closed, startMany } = start(0);
-  startMany("b", 1, true);
-  startMany("a", 7, true);
+  for (let client = 0; client < 8; client++) startMany(`${client}`, client === 3 ? 8 : 7, true);
+  startMany("b", 7, true);
+  for (let turns = 0; turns < 10; turns++) await turn();
   clock.advance(5_000);
   expect(closed).toEqual([]);
   startMany("c", 1, true);
   clock.advance(0);
-  expect(closed).toEqual(["a"]);
+  expect(closed).toEqual(["3"]);
   expect(begun.at(-1)).toBe("c");
+});
+
+test("a client that waits for its own makes room itself, and no other one does", async () => {
+  const { clock, begun, closed, startMany } = start(0);
+  startMany("b", 8, true);
+  await turn();
+  startMany("a", 9, true);
+  await turn();
+  expect(begun).toHaveLength(16);
+  clock.advance(1_000);
+  expect(closed).toEqual(["a"]);
+  expect(begun).toHaveLength(17);
+  clock.advance(60_000);
+  expect(closed).toEqual(["a"]);
 });

@@ -6,8 +6,8 @@
  * of a turn they wait, and clients take turns: one with many does not delay the few of another one.
  *
  * The costly operation of some handshakes comes later, with bytes that node:tls reads itself: with a second
- * ClientHello, or with the certificates of the client. Few of these are in progress at any time, since all of them may
- * continue in one turn. If others wait, one that has stalled is closed.
+ * ClientHello, or with the certificates of the client. Few of these of a client are in progress at any time, since all
+ * of them may continue in one turn. If others wait, one that has stalled is closed.
  */
 import { ClientQueue } from "@gatewayproxy/http/client-queue";
 import type { Clock, Timer } from "@gatewayproxy/runtime/clock";
@@ -29,10 +29,12 @@ const turnMs = 10;
 /** The most handshakes that begin in a turn. Those of RSA 4096 take 25 to 50 ms. */
 const mostInTurn = 10;
 /**
- * The most handshakes in progress of those that may cause a costly operation later. To check the certificates of a
- * client can take 100 ms: 100 KB of them, with the longest keys that OpenSSL reads.
+ * The most handshakes of a client in progress of those that may cause a costly operation later. To check its
+ * certificates can take 100 ms each time: 100 KB of them, with the longest keys that OpenSSL reads.
  */
-const places = 8;
+const placesOfClient = 8;
+/** The same, of all clients. */
+const places = 64;
 /**
  * The most handshakes in progress that have begun before a byte of them was read, which is faster. What their clients
  * send in one turn is bounded by their number.
@@ -49,6 +51,8 @@ export class HandshakeTurns {
   readonly #waitingForPlace = new ClientQueue<WaitingHandshake>();
   /** With the time of their begin, the oldest first. */
   readonly #placed = new Map<WaitingHandshake, number>();
+  /** The number of those with a place, by client. None is 0. */
+  readonly #placedOf = new Map<string, number>();
   /** Those that have begun before a byte of them was read. */
   readonly #unread = new Set<WaitingHandshake>();
   #isPlaceNext = false;
@@ -88,7 +92,7 @@ export class HandshakeTurns {
     this.#waiting.delete(handshake);
     this.#waitingForPlace.delete(handshake);
     this.#unread.delete(handshake);
-    if (this.#placed.delete(handshake) && !this.#waitingForPlace.isEmpty) this.#beginSome();
+    if (this.#leavePlace(handshake) && !this.#waitingForPlace.isEmpty) this.#beginSome();
   }
 
   /** Calls `operate`, the part of a handshake that takes most of its time, and measures it. */
@@ -118,13 +122,32 @@ export class HandshakeTurns {
   }
 
   #takePlaced(): WaitingHandshake | undefined {
-    if (this.#placed.size >= places) {
+    const next = this.#hasPlace ? this.#waitingForPlace.take(this.#hasPlaceFor) : undefined;
+    if (next === undefined) {
       if (!this.#waitingForPlace.isEmpty) this.#makeRoomSoon();
       return undefined;
     }
-    const next = this.#waitingForPlace.take();
-    if (next !== undefined) this.#placed.set(next, this.#clock.monotonicMs());
+    this.#placed.set(next, this.#clock.monotonicMs());
+    this.#placedOf.set(next.client, this.#placesHeldBy(next.client) + 1);
     return next;
+  }
+
+  get #hasPlace(): boolean {
+    return this.#placed.size < places;
+  }
+
+  #placesHeldBy(client: string): number {
+    return this.#placedOf.get(client) ?? 0;
+  }
+
+  readonly #hasPlaceFor = (client: string): boolean => this.#placesHeldBy(client) < placesOfClient;
+
+  #leavePlace(handshake: WaitingHandshake): boolean {
+    if (!this.#placed.delete(handshake)) return false;
+    const left = this.#placesHeldBy(handshake.client) - 1;
+    if (left === 0) this.#placedOf.delete(handshake.client);
+    else this.#placedOf.set(handshake.client, left);
+    return true;
   }
 
   #awaitEnd(): void {
@@ -148,7 +171,7 @@ export class HandshakeTurns {
 
   #makeRoomSoon(): void {
     if (this.#timer !== undefined) return;
-    const [sinceMs = 0] = this.#placed.values();
+    const [, sinceMs = 0] = [...this.#placed].find(([handshake]) => this.#makesRoom(handshake)) ?? [];
     const leftMs = Math.max(0, sinceMs + stalledMs - this.#clock.monotonicMs());
     this.#timer = this.#clock.setTimer(leftMs, () => {
       this.#timer = undefined;
@@ -156,17 +179,24 @@ export class HandshakeTurns {
     });
   }
 
-  /** Closes the stalled handshakes of the clients that have the most places, while others wait. */
+  /** Whether one of those that wait could have its place. While there are others, a client waits only for its own. */
+  #makesRoom({ client }: WaitingHandshake): boolean {
+    return !this.#hasPlace || this.#waitingForPlace.has(client);
+  }
+
+  /** While others wait, closes a stalled handshake of the client that has the most places, the oldest one. */
   #makeRoom(): void {
-    const nowMs = this.#clock.monotonicMs();
-    const held = Map.groupBy(this.#placed.keys(), ({ client }) => client);
-    const stalled = [...this.#placed].filter(([, sinceMs]) => nowMs - sinceMs >= stalledMs);
-    const sizeOf = ({ client }: WaitingHandshake): number => held.get(client)?.length ?? 0;
-    // The sort is stable, so that the oldest one of a client is the first.
-    const [victim] = stalled.map(([handshake]) => handshake).sort((a, b) => sizeOf(b) - sizeOf(a));
     if (this.#waitingForPlace.isEmpty) return;
+    const nowMs = this.#clock.monotonicMs();
+    let victim: WaitingHandshake | undefined;
+    for (const [handshake, sinceMs] of this.#placed) {
+      if (nowMs - sinceMs < stalledMs) break;
+      if (!this.#makesRoom(handshake)) continue;
+      const mostHeld = victim === undefined ? 0 : this.#placesHeldBy(victim.client);
+      if (this.#placesHeldBy(handshake.client) > mostHeld) victim = handshake;
+    }
     if (victim !== undefined) {
-      this.#placed.delete(victim);
+      this.#leavePlace(victim);
       victim.close();
     }
     this.#beginSome();
