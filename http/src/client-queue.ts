@@ -6,13 +6,13 @@ export class ClientQueue<Entry extends { readonly client: string }> {
   /** By client, in the order of their turns. No set is empty. */
   readonly #byClient = new Map<string, Set<Entry>>();
 
-  get isEmpty(): boolean {
+  isEmpty(): boolean {
     return this.#byClient.size === 0;
   }
 
   /** Whether no other client waits. */
   isOnlyOf(client: string): boolean {
-    return this.isEmpty || (this.#byClient.size === 1 && this.#byClient.has(client));
+    return this.isEmpty() || (this.#byClient.size === 1 && this.#byClient.has(client));
   }
 
   /** Has no effect for an entry that waits. */

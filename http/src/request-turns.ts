@@ -61,7 +61,7 @@ export class RequestTurns {
    */
   mayBegin(): boolean {
     if (this.#turn !== undefined) return this.#mayBeginIn(this.#turn);
-    if (!this.#waiting.isEmpty) return false;
+    if (!this.#waiting.isEmpty()) return false;
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#sinceMs < atOnceMs) return true;
     if (this.#isThisTurn) return false;
@@ -75,7 +75,7 @@ export class RequestTurns {
    * @returns whether the socket may be read again now. Otherwise the connection stops to read and waits.
    */
   mayReadOn(bytes: number): boolean {
-    if (this.#turn !== undefined || !this.#waiting.isEmpty) return false;
+    if (this.#turn !== undefined || !this.#waiting.isEmpty()) return false;
     this.#readBytes += bytes;
     if (!this.#isThisTurn) this.#start(this.#clock.monotonicMs());
     return this.#readBytes < turnBytes;
@@ -111,12 +111,12 @@ export class RequestTurns {
   readonly #next = (): void => {
     this.#isThisTurn = false;
     this.#readBytes = 0;
-    if (this.#waiting.isEmpty) return;
+    if (this.#waiting.isEmpty()) return;
     const startMs = this.#clock.monotonicMs();
     const endMs = startMs + turnMs;
     this.#start(startMs);
     do this.#giveOne(endMs);
-    while (!this.#waiting.isEmpty && this.#clock.monotonicMs() < endMs);
+    while (!this.#waiting.isEmpty() && this.#clock.monotonicMs() < endMs);
   };
 
   #give(turn: Turn, connection: WaitingConnection): void {

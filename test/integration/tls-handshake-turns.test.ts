@@ -22,7 +22,7 @@ import {
 } from "../support/tls.ts";
 
 const many = 300;
-/** Handshakes of a client in progress whose next bytes may be costly, and others that have begun before a byte was read. */
+/** Handshakes of a client in progress whose next bytes may be costly, and others that began before a byte was read. */
 const [places, unread] = [8, 16];
 
 describeWith(["openssl"], "many TLS handshakes of one client", ({ openssl }) => {

@@ -9,7 +9,8 @@ import { kinds } from "../api/resource.ts";
 import type { GatewayClassCondition } from "../api/status.ts";
 import type { ClusterConnection } from "../kube/connection.ts";
 import { fieldsOf, type KubeObject, objectsOf, textOf } from "../kube/object.ts";
-import { type ObjectWatch, watchObjects } from "../kube/watch.ts";
+import type { ObjectWatch } from "../kube/object-watch.ts";
+import { watchObjects } from "../kube/watch.ts";
 import { definitionName, type WholeKind } from "../source/kubernetes/watched-kinds.ts";
 import { declaredPart } from "../status/declared-part.ts";
 

@@ -92,7 +92,7 @@ export class HandshakeTurns {
     this.#waiting.delete(handshake);
     this.#waitingForPlace.delete(handshake);
     this.#unread.delete(handshake);
-    if (this.#leavePlace(handshake) && !this.#waitingForPlace.isEmpty) this.#beginSome();
+    if (this.#leavePlace(handshake) && !this.#waitingForPlace.isEmpty()) this.#beginSome();
   }
 
   /** Calls `operate`, the part of a handshake that takes most of its time, and measures it. */
@@ -124,7 +124,7 @@ export class HandshakeTurns {
   #takePlaced(): WaitingHandshake | undefined {
     const next = this.#hasPlace ? this.#waitingForPlace.take(this.#hasPlaceFor) : undefined;
     if (next === undefined) {
-      if (!this.#waitingForPlace.isEmpty) this.#makeRoomSoon();
+      if (!this.#waitingForPlace.isEmpty()) this.#makeRoomSoon();
       return undefined;
     }
     this.#placed.set(next, this.#clock.monotonicMs());
@@ -186,7 +186,7 @@ export class HandshakeTurns {
 
   /** While others wait, closes a stalled handshake of the client that has the most places, the oldest one. */
   #makeRoom(): void {
-    if (this.#waitingForPlace.isEmpty) return;
+    if (this.#waitingForPlace.isEmpty()) return;
     const nowMs = this.#clock.monotonicMs();
     let victim: WaitingHandshake | undefined;
     for (const [handshake, sinceMs] of this.#placed) {
@@ -200,6 +200,6 @@ export class HandshakeTurns {
       victim.close();
     }
     this.#beginSome();
-    if (!this.#waitingForPlace.isEmpty) this.#makeRoomSoon();
+    if (!this.#waitingForPlace.isEmpty()) this.#makeRoomSoon();
   }
 }

@@ -19,7 +19,8 @@ import { fieldsOf, type KubeObject, objectsOf } from "../../kube/object.ts";
 import { FreedLists } from "../../kube/namespace-room.ts";
 import { RepairLimit } from "../../kube/repair-limit.ts";
 import { unfinished, UnfinishedWrites } from "../../kube/unfinished-writes.ts";
-import { type ObjectWatch, watchObjects } from "../../kube/watch.ts";
+import type { ObjectWatch } from "../../kube/object-watch.ts";
+import { watchObjects } from "../../kube/watch.ts";
 import { inParallel, maxPassMs, Turns } from "../../kube/write-order.ts";
 import { gatewayNamespaceLabel, labelOf, managedBy, managedByLabel, ownerOf } from "./names.ts";
 import {

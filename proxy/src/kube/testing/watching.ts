@@ -4,7 +4,8 @@ import { waitFor } from "@gatewayproxy/runtime/testing/wait-for";
 import { expect, onTestFinished, vi } from "vitest";
 import { ClusterConnection } from "../connection.ts";
 import type { KubeObject } from "../object.ts";
-import { type ObjectWatch, watchObjects } from "../watch.ts";
+import type { ObjectWatch } from "../object-watch.ts";
+import { watchObjects } from "../watch.ts";
 import { configMap, listOf, openScriptedApiServer, type ScriptedApiServer } from "./scripted-api-server.ts";
 
 /** The watch of a test. */
