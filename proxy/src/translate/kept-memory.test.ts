@@ -1,4 +1,4 @@
-/** What is kept from one translation to the next is that of the current resources, not of replaced ones. */
+/** The memory of values that are kept from one translation to the next: replaced resources have no part in it. */
 import { runToEnd } from "@gatewayproxy/runtime/steps";
 import { expect, test } from "vitest";
 import { usedMemory } from "../../../test/support/memory.ts";
