@@ -266,11 +266,11 @@ test.each([
   },
 );
 
-test("the controller survives 120,000 ServiceAccounts with the label of its own objects", {
+test("the controller survives 200,000 ServiceAccounts with the label of its own objects", {
   timeout: 420_000,
 }, async () => {
   const account = (index: number) => object("v1", "ServiceAccount", "crowd", `r${index}`, {}, owned);
-  const started = await startLimitedController((api) => putAll(api, "/api/v1/serviceaccounts", 120_000, account));
+  const started = await startLimitedController((api) => putAll(api, "/api/v1/serviceaccounts", 200_000, account));
   if (started === undefined) return;
   const { api, controller } = started;
   const status = () => controller.end() ?? JSON.stringify(api.get(gateways, "other", "web")?.["status"] ?? "");
