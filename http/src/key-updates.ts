@@ -15,6 +15,8 @@ const [burst, perSecond] = [64, 2];
 
 /** Closes a connection whose handshake is done if its peer changes its keys without end. */
 export function boundKeyUpdates(socket: TLSSocket, clock: Clock): void {
+  // Earlier versions have no such messages.
+  if (socket.getProtocol() !== "TLSv1.3") return;
   const limit = new FloodLimit("keys", clock, burst, perSecond);
   // Its argument holds the key, and is not read.
   socket.on("keylog", () => {

@@ -24,7 +24,7 @@ export async function fetchKeySet(uri: string, { addresses, clock }: FetchOption
   const { origin, pathname, search } = new URL(uri);
   // Loaded by the first key set: it takes 5 MiB of each thread that loads it.
   const { Client } = await import("undici");
-  const client = new Client(origin, { connect: guardedConnector(addresses) });
+  const client = new Client(origin, { connect: guardedConnector({ addresses, clock }) });
   const late = new Error(`no complete response within ${timeoutMs} ms`);
   const timer = clock.setTimer(timeoutMs, () => void client.destroy(late));
   try {
@@ -42,7 +42,7 @@ export async function fetchKeySet(uri: string, { addresses, clock }: FetchOption
 }
 
 /** Connects to permitted addresses only, with the trusted certificates of this machine. */
-function guardedConnector(addresses: AddressGuard): buildConnector.connector {
+function guardedConnector(services: FetchOptions): buildConnector.connector {
   return ({ protocol, hostname, port }, done) => {
     const isTls = protocol === "https:";
     const target = {
@@ -50,7 +50,7 @@ function guardedConnector(addresses: AddressGuard): buildConnector.connector {
       port: port === "" ? (isTls ? 443 : 80) : Number(port),
       tls: isTls ? {} : undefined,
       protocol: "http/1.1",
-      addresses,
+      ...services,
     } as const;
     const fail = (error: Error): void => done(error, null);
     const socket = openSocket(target, () => {

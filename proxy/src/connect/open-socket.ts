@@ -1,8 +1,10 @@
 /** Opens TCP and TLS connections to permitted addresses. */
 import { connect as connectTcp, isIP, Socket, type TcpNetConnectOpts } from "node:net";
 import { connect as connectTls } from "node:tls";
+import { boundKeyUpdates } from "@gatewayproxy/http/key-updates";
 import { readsOf, type ReceiveBytes } from "@gatewayproxy/http/socket-reads";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
+import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { UpstreamTls } from "../ir/snapshot.ts";
 import { clientTls } from "./client-tls.ts";
 import { countHalfClosed, EndpointSocket, type LocalPort } from "./endpoint-socket.ts";
@@ -21,6 +23,8 @@ export interface SocketTarget {
   readonly allowHalfOpen?: boolean;
   /** Checks every address before a connection to it. */
   readonly addresses: AddressGuard;
+  /** The clock of the bound of key changes. */
+  readonly clock: Clock;
   /** The TLS session to resume; absent for a full handshake. */
   readonly session?: Buffer | undefined;
   /** Absent: bytes are received as events of the socket. */
@@ -40,7 +44,7 @@ const tcpKeepAliveMs = 60_000;
  * @throws `Error` if the host is neither a name nor an address, or OpenSSL rejects the TLS settings.
  */
 export function openSocket(target: SocketTarget, onConnect: (protocol: string | undefined) => void): Socket {
-  const { port, tls, protocol, addresses, session, receive, allowHalfOpen = false, localPort } = target;
+  const { port, tls, protocol, addresses, clock, session, receive, allowHalfOpen = false, localPort } = target;
   const host = canonicalHost(target.host);
   const forbidden = findForbidden(addresses, host, port);
   if (forbidden !== undefined) return new Socket().destroy(forbidden);
@@ -63,7 +67,10 @@ export function openSocket(target: SocketTarget, onConnect: (protocol: string | 
   const offered = protocol === undefined ? {} : { ALPNProtocols: [protocol] };
   const socket = connectTls({ ...address, ...clientTls(target.host, tls), ...offered, session });
   if (localPort !== undefined) countHalfClosed(socket, localPort);
-  socket.once("secureConnect", () => onConnect(socket.alpnProtocol || undefined));
+  socket.once("secureConnect", () => {
+    boundKeyUpdates(socket, clock);
+    onConnect(socket.alpnProtocol || undefined);
+  });
   return socket;
 }
 

@@ -496,7 +496,7 @@ export class BindServer {
     } else {
       const { client, sourceAddress, stream, handshake } = secured;
       this.#options.handshakes.end(handshake);
-      if (socket.getProtocol() === "TLSv1.3") boundKeyUpdates(socket, this.#options.clock);
+      boundKeyUpdates(socket, this.#options.clock);
       this.#options.connectionLog.of(client.socket)?.secured(socket, tls.serverName);
       if (stream !== undefined) {
         stream.onSecure(socket, tls.serverName);

@@ -62,7 +62,8 @@ export class OpeningSocket {
       const isStream = protocol === "tcp";
       const offered = protocol === "h2" ? protocol : "http/1.1";
       const target = {
-        ...{ host: endpoint.host, port: endpoint.port, tls, addresses, session, allowHalfOpen: isStream },
+        ...{ host: endpoint.host, port: endpoint.port, tls, addresses, clock, session },
+        allowHalfOpen: isStream,
         protocol: isStream ? undefined : offered,
         receive: owner.receive?.bind(owner),
         localPort: localPorts && { ports: localPorts, use: new PortOfOwner(addressOf(endpoint), owner) },

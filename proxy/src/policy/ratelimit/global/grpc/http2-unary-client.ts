@@ -14,10 +14,10 @@ export interface Http2UnaryClientOptions extends Omit<ConnectionOptions<Upstream
 /** A client of one rate limit service. */
 export class Http2UnaryClient extends UnaryGrpcClient<UpstreamTls> {
   constructor(options: Http2UnaryClientOptions) {
-    const { addresses } = options;
+    const { addresses, clock } = options;
     super({
       ...options,
-      openSocket: (endpoint, tls, listener) => openServiceSocket({ endpoint, tls, addresses }, listener),
+      openSocket: (endpoint, tls, listener) => openServiceSocket({ endpoint, tls, addresses, clock }, listener),
     });
   }
 }

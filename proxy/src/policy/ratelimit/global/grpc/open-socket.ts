@@ -1,6 +1,7 @@
 /** Opens the connection to an endpoint of a rate limit service. */
 import type { Socket } from "node:net";
 import type { AddressGuard } from "@gatewayproxy/runtime/address-rules";
+import type { Clock } from "@gatewayproxy/runtime/clock";
 import type { SocketListener } from "@gatewayproxy/grpc/client/endpoint-connection";
 import type { Endpoint } from "@gatewayproxy/grpc/client/unary-client";
 import type { UpstreamTls } from "../../../../ir/snapshot.ts";
@@ -13,16 +14,17 @@ export interface ServiceTarget {
   readonly tls: UpstreamTls | undefined;
   /** Checks every address before a connection to it. */
   readonly addresses: AddressGuard;
+  readonly clock: Clock;
 }
 
 /** Starts to connect. Errors and the end are events of the socket. */
-export function openServiceSocket({ endpoint, tls, addresses }: ServiceTarget, listener: SocketListener): Socket {
+export function openServiceSocket({ endpoint, tls, ...services }: ServiceTarget, listener: SocketListener): Socket {
   const { host, port } = endpoint;
   const receive = (bytes: Buffer): boolean => {
     listener.onRead(bytes);
     return true;
   };
-  return openSocket({ host, port, tls, addresses, protocol: "h2", receive }, (protocol) => {
+  return openSocket({ ...services, host, port, tls, protocol: "h2", receive }, (protocol) => {
     if (tls === undefined || protocol === "h2") listener.onConnect();
     else listener.onNotHttp2();
   });
