@@ -9,9 +9,11 @@ import { gateways, httpRoutes, smallGateway, startLimitedController } from "../s
 import { times } from "../support/tenant-objects.ts";
 
 const parents = 32;
-/** As many routes as a namespace has room for, in each of some. */
+/** As many routes as a namespace has room for if it is alone. */
 const routesOfNamespace = 300;
 const crowds = times(3, (at) => `crowd-${at}`);
+/** The statuses that each namespace gets at least: the room that they have together suffices for more. */
+const leastWritten = 200;
 
 /** A route to Services of another namespace, which no grant permits. */
 function routeAt(namespace: string, index: number) {
@@ -43,11 +45,12 @@ test("the controller writes hundreds of long statuses within the memory of its c
   if (started === undefined) return;
   const { api, controller } = started;
   const hasStatus = (crowd: string, index: number) => api.get(httpRoutes, crowd, `r${index}`)?.["status"] !== undefined;
-  const missing = () =>
-    crowds.flatMap((crowd) => times(routesOfNamespace, (index) => hasStatus(crowd, index))).filter((has) => !has)
-      .length;
-  const options = { timeout: 300_000, interval: 1_000 };
-  await expect.poll(() => controller.end() !== undefined || missing() === 0, options).toBe(true);
+  const written = () =>
+    crowds.map((crowd) => times(routesOfNamespace, (index) => hasStatus(crowd, index)).filter((has) => has).length);
+  const areWritten = () => written().every((count) => count >= leastWritten);
+  await expect
+    .poll(() => controller.end() !== undefined || areWritten(), { timeout: 300_000, interval: 1_000 })
+    .toBe(true);
   expect(controller.end()).toBeUndefined();
   expect(JSON.stringify(api.get(gateways, "other", "web")?.["status"])).toContain("Programmed");
 });
