@@ -11,15 +11,7 @@ import { readClientHello } from "../../proxy/src/listen/client-hello.ts";
 import { TlsTermination } from "../../proxy/src/listen/tls-termination.ts";
 import { type Certificate, TestAuthority } from "../support/certificates.ts";
 import { describeWith } from "../support/describe-with.ts";
-
-const u16 = (value: number): Buffer => Buffer.from([value >> 8, value & 0xff]);
-const vector = (lengthBytes: 1 | 2 | 3, ...parts: readonly Buffer[]): Buffer => {
-  const content = Buffer.concat(parts);
-  const length = Buffer.alloc(lengthBytes);
-  length.writeUIntBE(content.length, 0, lengthBytes);
-  return Buffer.concat([length, content]);
-};
-const extension = (type: number, content: Buffer): Buffer => Buffer.concat([u16(type), vector(2, content)]);
+import { extension, u16, vector } from "../support/tls-bytes.ts";
 
 const ecdh = (curve: string): Buffer => createECDH(curve).generateKeys();
 const mlKem768 = generateKeyPairSync("ml-kem-768").publicKey.export({ format: "der", type: "spki" }).subarray(-1184);

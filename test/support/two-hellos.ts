@@ -5,15 +5,8 @@
  */
 import { createCipheriv, createDecipheriv, createECDH, createHash, createHmac, type ECDH } from "node:crypto";
 import type { Socket } from "node:net";
+import { extension, u16, vector } from "./tls-bytes.ts";
 
-const u16 = (value: number): Buffer => Buffer.from([value >> 8, value & 0xff]);
-const vector = (lengthBytes: 1 | 2 | 3, ...parts: readonly Buffer[]): Buffer => {
-  const content = Buffer.concat(parts);
-  const length = Buffer.alloc(lengthBytes);
-  length.writeUIntBE(content.length, 0, lengthBytes);
-  return Buffer.concat([length, content]);
-};
-const extension = (type: number, content: Buffer): Buffer => Buffer.concat([u16(type), vector(2, content)]);
 const sha256 = (...parts: readonly Buffer[]): Buffer => createHash("sha256").update(Buffer.concat(parts)).digest();
 const hmac = (key: Buffer, data: Buffer): Buffer => createHmac("sha256", key).update(data).digest();
 

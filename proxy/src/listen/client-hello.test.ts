@@ -3,6 +3,7 @@ import { connect as connectTcp, createServer, type AddressInfo } from "node:net"
 import { connect, type ConnectionOptions } from "node:tls";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { extension, u16, vector } from "../../../test/support/tls-bytes.ts";
 import { type ClientHello, maxHelloBytes, type NoClientHello, readClientHello } from "./client-hello.ts";
 
 /** The first bytes that a client of node:tls sends. */
@@ -24,14 +25,6 @@ function read(bytes: Buffer): ClientHello | NoClientHello | undefined {
   return readClientHello(bytes)?.value;
 }
 
-const u16 = (value: number): Buffer => Buffer.from([value >> 8, value & 0xff]);
-const vector = (lengthBytes: 1 | 2 | 3, ...parts: readonly Buffer[]): Buffer => {
-  const content = Buffer.concat(parts);
-  const length = Buffer.alloc(lengthBytes);
-  length.writeUIntBE(content.length, 0, lengthBytes);
-  return Buffer.concat([length, content]);
-};
-const extension = (type: number, content: Buffer): Buffer => Buffer.concat([u16(type), vector(2, content)]);
 const nameEntry = (name: string, type = 0): Buffer =>
   Buffer.concat([Buffer.from([type]), vector(2, Buffer.from(name, "latin1"))]);
 const serverName = (...entries: readonly Buffer[]): Buffer => extension(0, vector(2, ...entries));
