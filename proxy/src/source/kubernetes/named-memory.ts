@@ -127,7 +127,7 @@ export class NamedMemory {
     this.#total?.of.count(this.#total.namespace, change);
   }
 
-  /** Denies the objects that were read last, until those that are kept have at most `maxLength` characters. */
+  /** Denies the objects that were read last, until those that are kept have at most `maxOfAll` characters. */
   cut(maxOfAll: number): void {
     const isTooMuch = () => this.#used > maxOfAll;
     this.#order.leaveOutLast("", isTooMuch, (version) => {
